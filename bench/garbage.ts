@@ -5,19 +5,14 @@
  *
  *   bun run bench garbage [--requests 200000] [--streams 2000] [--seconds 60] [--realtime] [--no-save]
  */
+import { bars, options, progress, save, table } from "./lib/bench.ts";
+import { chat, read } from "./lib/client.ts";
 import { Collections } from "./lib/collections.ts";
 import { median } from "./lib/numbers.ts";
-import { number, rejectUnknown } from "./lib/options.ts";
-import { residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
-import { chat } from "./lib/prompt.ts";
-import { read } from "./lib/reader.ts";
-import { bar, progress, table } from "./lib/report.ts";
-import { save } from "./lib/results.ts";
+import { besideStreams, residentMb, serve } from "./lib/servers.ts";
 
-rejectUnknown(["--requests", "--streams", "--seconds", "--server", "--realtime", "--no-save", "--results"]);
-const requests = number("--requests", 200_000);
-const streams = number("--streams", 2000);
-const seconds = number("--seconds", 60);
+const defaults = { requests: 200_000, streams: 2000, seconds: 60 };
+const { requests, streams, seconds } = options(defaults, ["--server", "--realtime"]);
 
 const CONNECTIONS = 64;
 const STEP_MS = 20;
@@ -33,66 +28,48 @@ const BARS = { fullShare: 0.02, stops: 2, openMb: 150, keptMb: 50 };
 const FREE = ["--timing", "none", "--disable-uvicorn-access-log", "--max-num-seqs", "256"];
 const PACED = ["--timing", `constant:ttft=${STEP_MS}ms,itl=${STEP_MS}ms`, "--disable-uvicorn-access-log"];
 
-async function logged(flags: readonly string[]) {
-  const collections = new Collections("garbage");
-  const server = await start(serverCommand(flags), { core: SERVER_CORE, ...collections.start });
-  return { ...server, collections, mb: () => residentBytes(server.pid) / 1e6 };
-}
-
 async function flood() {
-  const server = await logged(FREE);
-  const { port, collections } = server;
+  const collections = new Collections("garbage");
+  await using server = await serve(FREE, collections.start);
+  const { port, pid } = server;
   const body = chat("Is this a flood?", 2);
   const send = (count: number) =>
     read({ port, body, streams: CONNECTIONS, requests: Math.ceil(count / CONNECTIONS), awake: true });
   progress("garbage: warm-up");
   await send(requests / 4);
   await Bun.sleep(REST_MS);
-  const beforeMb = server.mb();
+  const beforeMb = residentMb(pid);
   collections.since();
   progress(`garbage: ${requests} requests`);
   const { elapsedUs, completed } = await send(requests);
-  const all = collections.since();
-  const fullMs = all.filter(({ full }) => full).reduce((sum, { lastedMs }) => sum + lastedMs, 0);
+  const fulls = collections.since().filter(({ full }) => full);
+  const fullMs = fulls.reduce((sum, { lastedMs }) => sum + lastedMs, 0);
   await Bun.sleep(REST_MS);
-  const restMb = server.mb();
-  await server.stop();
-  const fullShare = (1000 * fullMs) / elapsedUs;
-  return {
-    perSecond: (1e6 * completed) / elapsedUs,
-    fulls: all.filter(({ full }) => full).length,
-    fullShare,
-    beforeMb,
-    restMb,
-  };
+  const perSecond = (1e6 * completed) / elapsedUs;
+  return { perSecond, fulls: fulls.length, fullShare: (1000 * fullMs) / elapsedUs, beforeMb, restMb: residentMb(pid) };
 }
 
 async function paced() {
   const more = ["--max-num-seqs", String(streams + 64), "--num-gpu-blocks-override", String(streams * BLOCKS)];
-  const server = await logged([...PACED, ...more]);
-  const { port, collections } = server;
+  const collections = new Collections("garbage");
+  await using server = await serve([...PACED, ...more], collections.start);
   const durationMs = RAMP_MS + seconds * 1000;
-  const many = {
-    streams,
-    requests: Math.ceil(durationMs / STEP_MS / TOKENS) + 1,
-    ramp: streams / 100,
-    everyMs: RAMP_MS / 100,
-  };
-  const reading = read({ port, body: chat("Is this paced?", TOKENS), ...many, durationMs });
-  await Bun.sleep(RAMP_MS);
-  collections.since();
+  const each = Math.ceil(durationMs / STEP_MS / TOKENS) + 1;
+  const ramp = { ramp: streams / 100, everyMs: RAMP_MS / 100, durationMs };
+  const asked = { body: chat("Is this paced?", TOKENS), streams, requests: each, ...ramp };
   const megabytes: number[] = [];
-  for (let at = 0; at < seconds; at++) {
-    progress(`garbage: ${streams} streams, second ${at + 1} of ${seconds}`);
-    await Bun.sleep(1000);
-    megabytes.push(server.mb());
-  }
-  const stops = collections.since().flatMap(({ pausesMs }) => pausesMs);
-  await reading;
-  await server.stop();
+  const { acted: stopsMs } = await besideStreams(server, asked, RAMP_MS, async () => {
+    collections.since();
+    for (let at = 0; at < seconds; at++) {
+      progress(`garbage: ${streams} streams, second ${at + 1} of ${seconds}`);
+      await Bun.sleep(1000);
+      megabytes.push(residentMb(server.pid));
+    }
+    return collections.since().flatMap(({ pausesMs }) => pausesMs);
+  });
   return {
-    stops: stops.filter((ms) => ms > STOP_MS).length,
-    longestMs: Math.max(0, ...stops),
+    stops: stopsMs.filter((ms) => ms > STOP_MS).length,
+    longestMs: Math.max(0, ...stopsMs),
     openMb: median(megabytes),
     openMostMb: Math.max(...megabytes),
   };
@@ -110,8 +87,10 @@ table(`${requests} requests of 2 tokens; ${streams} streams, a token each ${STEP
   ["resident with the streams, median, MB", pace.openMb],
   ["resident with the streams, largest, MB", pace.openMostMb],
 ]);
-console.log(`  ${bar("full collections' share of the core", flooded.fullShare, BARS.fullShare, "")}`);
-console.log(`  ${bar("memory that the requests left", flooded.restMb - flooded.beforeMb, BARS.keptMb, "MB")}`);
-console.log(`  ${bar(`stops above ${STOP_MS} ms beside the streams`, pace.stops, BARS.stops, "")}`);
-console.log(`  ${bar("resident with the streams", pace.openMb, BARS.openMb, "MB")}`);
+bars(
+  ["full collections' share of the core", flooded.fullShare, BARS.fullShare, ""],
+  ["memory that the requests left", flooded.restMb - flooded.beforeMb, BARS.keptMb, "MB"],
+  [`stops above ${STOP_MS} ms beside the streams`, pace.stops, BARS.stops, ""],
+  ["resident with the streams", pace.openMb, BARS.openMb, "MB"],
+);
 save("garbage", { requests, streams, seconds, flooded, pace });

@@ -9,17 +9,11 @@ import fc from "fast-check";
 import { Checker } from "../src/tools/check/index.ts";
 import { requestMixes } from "../src/tools/check/request-mixes.ts";
 import { sendMix } from "../src/tools/check/send-mix.ts";
-import { number, rejectUnknown } from "./lib/options.ts";
-import { serverCommand, start } from "./lib/process.ts";
-import { bar, progress, table } from "./lib/report.ts";
-import { save } from "./lib/results.ts";
+import { bar, options, progress, save, table } from "./lib/bench.ts";
+import { Page, post } from "./lib/client.ts";
+import { serve } from "./lib/servers.ts";
 
-rejectUnknown(["--seconds", "--every", "--seed", "--workers", "--no-save"]);
-
-const seconds = number("--seconds", 120);
-const everyMs = 1000 * number("--every", 0.25);
-const seed = number("--seed", 1);
-const workers = number("--workers", 1);
+const { seconds, every, seed, workers } = options({ seconds: 120, every: 0.25, seed: 1, workers: 1 });
 
 /** Parameters of the server. Its KV pool is too small for 16 sequences, so that requests are preempted. */
 const PARAMETERS = { maxNumSeqs: 16, maxModelLen: 512 } as const;
@@ -38,21 +32,20 @@ const PAUSE_EVERY = 5;
 /** Time after which the gauges that the server refreshes periodically are up to date. */
 const SETTLED_MS = 500;
 
-const server = await start(serverCommand(flags), { env: { VLLM_SERVER_DEV_MODE: "1" } });
+const server = await serve(flags, { core: null, env: { VLLM_SERVER_DEV_MODE: "1" } });
 const url = `http://127.0.0.1:${server.port}`;
 const checker = new Checker({ parameters: PARAMETERS });
-const epochS = () => (performance.timeOrigin + performance.now()) / 1000;
 const totals = { mixes: 0, requests: 0, finished: 0, clientAborts: 0, refused: 0, scrapes: 0 };
 
-async function scrape(rest = false): Promise<string> {
+async function scrape(rest = false): Promise<Page> {
   const answer = await fetch(`${url}/metrics/all`, { keepalive: false });
   const text = await answer.text();
-  checker.add({ text, contentType: answer.headers.get("content-type") ?? "", atS: epochS(), rest });
+  const atS = (performance.timeOrigin + performance.now()) / 1000;
+  checker.add({ text, contentType: answer.headers.get("content-type") ?? "", atS, rest });
   totals.scrapes++;
-  return text;
+  return new Page(text);
 }
 
-const post = (path: string) => fetch(`${url}${path}`, { method: "POST", keepalive: false });
 const endMs = performance.now() + 1000 * seconds;
 
 async function load(): Promise<void> {
@@ -61,9 +54,9 @@ async function load(): Promise<void> {
     const sent = sendMix(url, mix!);
     if (n % PAUSE_EVERY === PAUSE_EVERY - 1) {
       await Bun.sleep(300);
-      await post("/pause?mode=abort");
+      await post(server.port, "/pause?mode=abort", {}, { keepalive: false });
       await Bun.sleep(100);
-      await post("/resume");
+      await post(server.port, "/resume", {}, { keepalive: false });
     }
     // A mix fails if the pause aborts one of its streams, because the stream then ends without its last line.
     const ends = await sent.catch(() => null);
@@ -76,10 +69,9 @@ async function load(): Promise<void> {
 async function look(): Promise<void> {
   while (performance.now() < endMs) {
     await scrape();
-    progress(
-      `${totals.mixes} mixes, ${totals.scrapes} scrapes, ${Math.ceil((endMs - performance.now()) / 1000)} s left`,
-    );
-    await Bun.sleep(everyMs);
+    const leftS = Math.ceil((endMs - performance.now()) / 1000);
+    progress(`${totals.mixes} mixes, ${totals.scrapes} scrapes, ${leftS} s left`);
+    await Bun.sleep(1000 * every);
   }
 }
 
@@ -90,21 +82,10 @@ const last = await scrape(true);
 await server.stop();
 
 const report = checker.report();
-const value = (series: string) =>
-  last
-    .split("\n")
-    .filter((line) => line.startsWith(series))
-    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
-const preemptions = value("vllm:num_preemptions_total");
-const refused = value('understudy_requests_total{outcome="refused"}');
-const aborted = value('understudy_requests_total{outcome="abort"}');
-const verdicts = Map.groupBy(report.laws, ({ verdict }) => verdict);
-const violations = report.violated.map(({ id, violationCount, violations: [first] }) => ({
-  id,
-  violationCount,
-  first,
-}));
-
+const preemptions = last.value("vllm:num_preemptions_total");
+const refused = last.value("understudy_requests_total", 'outcome="refused"');
+const aborted = last.value("understudy_requests_total", 'outcome="abort"');
+const countOf = (verdict: string) => report.laws.filter((law) => law.verdict === verdict).length;
 table(`${seconds} s of random load, ${workers} process${workers > 1 ? "es" : ""}: results of the laws`, [
   ["", "count"],
   ["mixes of requests", totals.mixes],
@@ -112,25 +93,17 @@ table(`${seconds} s of random load, ${workers} process${workers > 1 ? "es" : ""}
   ["refused", refused],
   ["ended by a client or a pause", aborted],
   ["scrapes", totals.scrapes],
-  ["laws held", verdicts.get("held")?.length ?? 0],
-  ["laws with a note", verdicts.get("note")?.length ?? 0],
-  ["laws not checkable here", verdicts.get("not checkable")?.length ?? 0],
+  ["laws held", countOf("held")],
+  ["laws with a note", countOf("note")],
+  ["laws not checkable here", countOf("not checkable")],
 ]);
-for (const { id, violationCount, first } of violations) {
-  const { left, relation, right } = first!;
-  console.log(
-    `${id}, ${violationCount} times: ${left.text} (${left.value}) ${relation} ${right.text} (${right.value})`,
-  );
+for (const { id, violationCount, violations } of report.violated) {
+  const { left, relation, right } = violations[0]!;
+  const values = `${left.text} (${left.value}) ${relation} ${right.text} (${right.value})`;
+  console.log(`${id}, ${violationCount} times: ${values}`);
 }
-console.log(bar("laws violated", violations.length + report.unreadable.length, 0, "laws"));
-save("laws", {
-  seconds,
-  workers,
-  seed,
-  ...totals,
-  preemptions,
-  refused,
-  aborted,
-  violations: violations.map(({ id }) => id),
-});
-process.exit(violations.length + report.unreadable.length > 0 ? 1 : 0);
+const violated = report.violated.length + report.unreadable.length;
+console.log(bar("laws violated", violated, 0, "laws"));
+const violations = report.violated.map(({ id }) => id);
+save("laws", { seconds, workers, seed, ...totals, preemptions, refused, aborted, violations });
+process.exit(violated > 0 ? 1 : 0);

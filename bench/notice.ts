@@ -8,21 +8,17 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted, RawSocket, WAYS, type Way } from "../test/conformance/raw-socket.ts";
+import { bars, figure, note, options, progress, save, table } from "./lib/bench.ts";
+import { Page } from "./lib/client.ts";
 import { quantile } from "./lib/numbers.ts";
-import { number, rejectUnknown } from "./lib/options.ts";
-import { Page } from "./lib/page.ts";
-import { type RunningServer, SERVER_CORE, start } from "./lib/process.ts";
-import { bar, figure, progress, table } from "./lib/report.ts";
-import { save } from "./lib/results.ts";
+import { bareServer, serve } from "./lib/servers.ts";
 
-rejectUnknown(["--rounds", "--clients", "--no-save"]);
+const { rounds, clients } = options({ rounds: 6, clients: 40 });
 
 const BAR_MS = 20;
 const TICK_MS = 20;
 /** The clients of a round leave one after the other over this time, so that they leave at all phases of a step. */
 const SPREAD_MS = 200;
-const rounds = number("--rounds", 6);
-const clients = number("--clients", 40);
 const STALLED = 4;
 /** Time until the kernel's buffers for a client that does not read, about 4 MB, are full of large events. */
 const FILL_MS = 4000;
@@ -30,25 +26,21 @@ const PLACES = 64;
 /** Length of a prompt whose prefill takes several steps. Each prompt has different tokens, so that none is cached. */
 const PROMPT_TOKENS = 4096;
 
-const folder = mkdtempSync(join(tmpdir(), "understudy-notice-"));
-const ours = (timing: string, log: string) => [
-  ...[process.execPath, "src/main.ts", "serve", "--served-model-name", "m", "--disable-uvicorn-access-log"],
-  ...["--timing", timing, "--max-num-seqs", String(PLACES), "--max-num-batched-tokens", "2048"],
-  ...["--max-model-len", "131072", "--num-gpu-blocks-override", "262144", "--truth-log", join(folder, log)],
-];
-const PACED = "paced.jsonl";
-const FAST = "fast.jsonl";
+/** Phases in which clients leave. For `body`, clients leave one at a time and counters are polled. Else logs have the times. */
+const PACED = ["body", "waiting", "prefill", "decode", "writes"] as const;
+const PHASES = [...PACED, "blocked"] as const;
+type Phase = (typeof PHASES)[number];
 
 interface Target {
   readonly port: number;
   readonly request: (phase: Phase, id: string) => string;
   /** Returns a request that only occupies a place among the running sequences. */
   readonly other: () => string;
+  /** Returns the number of clients whose departure the server has noticed. */
+  readonly counted: () => Promise<number>;
 }
-type Phase = "body" | "waiting" | "prefill" | "decode" | "writes" | "blocked";
-/** Phases in which clients leave. For `body`, clients leave one at a time and counters are polled. Else logs have the times. */
-const PHASES: readonly Phase[] = ["body", "waiting", "prefill", "decode", "writes", "blocked"];
 
+const folder = mkdtempSync(join(tmpdir(), "understudy-notice-"));
 const nowUs = () => (performance.timeOrigin + performance.now()) * 1000;
 const header = (id: string) => [`X-Request-Id: ${id}`];
 const ask = (fields: object, id: string) =>
@@ -60,50 +52,60 @@ const understudy = (port: number): Target => ({
   port,
   request: (phase, id) => {
     const more = { prefill: { prompt: ownPrompt() }, blocked: { logprobs: 20 } }[phase as string];
-    const whole = ask({ stream: phase !== "decode", ...more }, id);
-    return phase === "body" ? whole.slice(0, -10) : whole;
+    return ask({ stream: phase !== "decode", ...more }, id);
   },
   other: () => ask({ stream: true }, "other"),
-});
-const bare = (port: number): Target => ({
-  port,
-  request: (phase, id) => {
-    const whole = posted(phase === "blocked" ? "/flood" : "/stream", { some: "body" }, header(id));
-    return phase === "body" ? whole.slice(0, -10) : whole;
-  },
-  other: () => posted("/stream", {}),
+  counted: async () => (await Page.of(port)).value("understudy_requests_total", 'outcome="abort"') || 0,
 });
 
-const left = new Map<string, { key: string; atUs: number }>();
+function bare(port: number): Target {
+  let gone = 0;
+  return {
+    port,
+    request: (phase, id) => posted(phase === "blocked" ? "/flood" : "/stream", { some: "body" }, header(id)),
+    other: () => posted("/stream", {}),
+    counted: async () => {
+      const times = (await (await fetch(`http://127.0.0.1:${port}/gone`)).json()) as [string, number][];
+      for (const [id, atUs] of times) match(id, atUs);
+      gone += times.length;
+      return gone;
+    },
+  };
+}
+
+/** Departures that no server has noticed, by request id. */
+const left = new Map<string, { readonly key: string; readonly atUs: number }>();
+/** Times until the server noticed a departure, in milliseconds. */
 const noticed = new Map<string, number[]>();
 let count = 0;
 
+const remember = (key: string, ms: number) => void noticed.set(key, [...(noticed.get(key) ?? []), ms]);
+function match(id: string, atUs: number): void {
+  const departure = left.get(id);
+  if (departure === undefined) return;
+  left.delete(id);
+  remember(departure.key, (atUs - departure.atUs) / 1000);
+}
+
+async function come({ port }: Target, text: string, paused = false): Promise<RawSocket> {
+  const socket = await RawSocket.connect(port, { paused });
+  socket.write(text);
+  return socket;
+}
+const several = <T>(length: number, one: () => Promise<T>) => Promise.all(Array.from({ length }, one));
+
 /** Connects some clients, which then leave one after the other. */
 async function round(target: Target, key: string, phase: Phase, way: Way): Promise<void> {
-  const size = phase === "blocked" ? STALLED : clients;
-  const others =
-    phase === "waiting" ? await Promise.all(Array.from({ length: PLACES }, () => come(target.other()))) : [];
+  const isBlocked = phase === "blocked";
+  const size = isBlocked ? STALLED : clients;
+  const others = await several(phase === "waiting" ? PLACES : 0, () => come(target, target.other()));
   if (others.length > 0) await Bun.sleep(100);
-  async function come(text: string) {
-    const socket = await RawSocket.connect(target.port, { paused: phase === "blocked" });
-    socket.write(text);
-    return socket;
-  }
-  const sockets = await Promise.all(
-    Array.from({ length: size }, async () => {
-      const id = `n${count++}`;
-      return { id, socket: await come(target.request(phase, id)) };
-    }),
-  );
+  const sockets = await several(size, async () => {
+    const id = `n${count++}`;
+    return { id, socket: await come(target, target.request(phase, id), isBlocked) };
+  });
   // Clients must leave during a prefill. In the other phases this is the time until all requests have reached the phase.
-  const settledMs = {
-    body: 0,
-    prefill: 2 * TICK_MS,
-    waiting: 10 * TICK_MS,
-    decode: 10 * TICK_MS,
-    writes: 10 * TICK_MS,
-  };
-  await Bun.sleep(phase === "blocked" ? FILL_MS : settledMs[phase]);
+  await Bun.sleep(isBlocked ? FILL_MS : (phase === "prefill" ? 2 : 10) * TICK_MS);
   await Promise.all(
     sockets.map(async ({ id, socket }, i) => {
       await Bun.sleep((SPREAD_MS * i) / size);
@@ -112,127 +114,83 @@ async function round(target: Target, key: string, phase: Phase, way: Way): Promi
     }),
   );
   await Bun.sleep(100);
-  for (const { socket } of sockets) socket.destroy();
-  for (const other of others) other.destroy();
+  for (const socket of [...sockets.map((each) => each.socket), ...others]) socket.destroy();
   await Bun.sleep(60);
+  await target.counted();
 }
 
-/** Clients leave in the middle of their body, one at a time. `counted` returns the number that the server has noticed. */
-async function bodies(target: Target, key: string, way: Way, counted: () => Promise<number>): Promise<void> {
+/** Clients leave in the middle of their body, one at a time. */
+async function bodies(target: Target, key: string, way: Way): Promise<void> {
   for (let i = 0; i < clients / 4; i++) {
-    const before = await counted();
-    const socket = await RawSocket.connect(target.port);
-    socket.write(target.request("body", `n${count++}`));
+    const before = await target.counted();
+    const socket = await come(target, target.request("body", `n${count++}`).slice(0, -10));
     await Bun.sleep(5);
     const atUs = nowUs();
     socket.leave(way);
-    while ((await counted()) <= before) if (nowUs() - atUs > 5e6) throw new Error(`${key}: not noticed within 5 s`);
-    note(key, (nowUs() - atUs) / 1000);
+    while ((await target.counted()) <= before)
+      if (nowUs() - atUs > 5e6) throw new Error(`${key}: not noticed within 5 s`);
+    remember(key, (nowUs() - atUs) / 1000);
     socket.destroy();
   }
 }
 
-function note(key: string, ms: number): void {
-  const list = noticed.get(key) ?? [];
-  noticed.set(key, list);
-  list.push(ms);
-}
-
-let goneBefore = 0;
-async function controlGone(port: number): Promise<number> {
-  const times = (await (await fetch(`http://127.0.0.1:${port}/gone`)).json()) as [string, number][];
-  for (const [id, atUs] of times) match(id, atUs);
-  goneBefore += times.length;
-  return goneBefore;
-}
-function match(id: string, atUs: number): void {
-  const departure = left.get(id);
-  if (departure === undefined) return;
-  left.delete(id);
-  note(departure.key, (atUs - departure.atUs) / 1000);
-}
-const aborts = async (port: number) => (await Page.of(port)).value("understudy_requests_total", 'outcome="abort"') || 0;
-
-function readTruth(log: string): void {
+/** Measures our server in some phases, in turn with the bare one, and then reads its truth log. */
+async function measure(control: Target, stepMs: number, phases: readonly Phase[]): Promise<void> {
+  const log = join(folder, `${stepMs}.jsonl`);
+  const server = await serve([
+    ...["--served-model-name", "m", "--disable-uvicorn-access-log", "--truth-log", log],
+    ...["--timing", `linear:base=${stepMs}ms,prefill=0ms,decode=0ms`, "--max-num-batched-tokens", "2048"],
+    ...["--max-num-seqs", String(PLACES), "--max-model-len", "131072", "--num-gpu-blocks-override", "262144"],
+  ]);
+  try {
+    for (let turn = 0; turn < rounds; turn++)
+      for (const way of WAYS)
+        for (const phase of phases) {
+          progress(`notice: round ${turn + 1} of ${rounds}, ${phase}, ${way}`);
+          for (const [name, target] of Object.entries({ control, ours: understudy(server.port) })) {
+            const key = `${name} ${phase} ${way}`;
+            await (phase === "body" ? bodies(target, key, way) : round(target, key, phase, way));
+          }
+        }
+  } finally {
+    await server.stop();
+  }
   let epochUs = 0;
-  for (const line of readFileSync(join(folder, log), "utf8").trim().split("\n")) {
+  for (const line of readFileSync(log, "utf8").trim().split("\n")) {
     const row = JSON.parse(line) as { type: string; epochUs: number; id: string; reason: string; endUs: number };
     if (row.type === "header") epochUs = row.epochUs;
     if (row.type === "request" && row.reason === "abort") match(row.id.slice("cmpl-".length, -2), epochUs + row.endUs);
   }
 }
 
-const servers: RunningServer[] = [];
-const run = async (command: string[]) => {
-  const server = await start(command, { core: SERVER_CORE });
-  servers.push(server);
-  return server;
-};
-const keyOf = (prefix: string, phase: string, way: string) => `${prefix} ${phase} ${way}`;
+await using control = await bareServer("--tick-ms", String(TICK_MS));
 try {
-  const control = await run([process.execPath, "bench/lib/bare-server.ts", "--tick-ms", String(TICK_MS)]);
-  const paced = await run(ours(`linear:base=${TICK_MS}ms,prefill=0ms,decode=0ms`, PACED));
-  for (let turn = 0; turn < rounds; turn++) {
-    for (const way of WAYS) {
-      for (const phase of PHASES) {
-        if (phase === "blocked") continue;
-        progress(`notice: round ${turn + 1} of ${rounds}, ${phase}, ${way}`);
-        if (phase === "body") {
-          await bodies(bare(control.port), keyOf("control", phase, way), way, () => controlGone(control.port));
-          await bodies(understudy(paced.port), keyOf("ours", phase, way), way, () => aborts(paced.port));
-          continue;
-        }
-        await round(bare(control.port), keyOf("control", phase, way), phase, way);
-        await controlGone(control.port);
-        await round(understudy(paced.port), keyOf("ours", phase, way), phase, way);
-      }
-    }
-  }
-  await paced.stop();
-  servers.splice(servers.indexOf(paced), 1);
-  readTruth(PACED);
-  const fast = await run(ours("linear:base=1ms,prefill=0ms,decode=0ms", FAST));
-  for (let turn = 0; turn < rounds; turn++) {
-    for (const way of WAYS) {
-      progress(`notice: round ${turn + 1} of ${rounds}, blocked, ${way}`);
-      await round(bare(control.port), keyOf("control", "blocked", way), "blocked", way);
-      await controlGone(control.port);
-      await round(understudy(fast.port), keyOf("ours", "blocked", way), "blocked", way);
-    }
-  }
-  await fast.stop();
-  servers.splice(servers.indexOf(fast), 1);
-  readTruth(FAST);
+  await measure(bare(control.port), TICK_MS, PACED);
+  await measure(bare(control.port), 1, ["blocked"]);
 } finally {
-  for (const server of servers) await server.stop();
   rmSync(folder, { recursive: true });
 }
 
-const rows: (string | number)[][] = [];
-const figures: Record<string, { p50: number; p99: number; controlP99: number; samples: number }> = {};
-for (const phase of PHASES) {
-  for (const way of WAYS) {
-    const [mine, theirs] = ["ours", "control"].map((prefix) => noticed.get(keyOf(prefix, phase, way)) ?? []);
-    const figures99 = { p50: quantile(mine!, 0.5), p99: quantile(mine!, 0.99), controlP99: quantile(theirs!, 0.99) };
-    figures[`${phase} ${way}`] = { ...figures99, samples: mine!.length };
-    rows.push([
-      `${phase}, ${way}`,
-      mine!.length,
-      figures99.p50,
-      figures99.p99,
-      quantile(theirs!, 0.5),
-      figures99.controlP99,
-    ]);
-  }
-}
+const summary = PHASES.flatMap((phase) =>
+  WAYS.map((way) => {
+    const [ours = [], theirs = []] = ["ours", "control"].map((name) => noticed.get(`${name} ${phase} ${way}`));
+    const [p50, p99, controlP99] = [quantile(ours, 0.5), quantile(ours, 0.99), quantile(theirs, 0.99)];
+    return { phase, way, controlP50: quantile(theirs, 0.5), figures: { p50, p99, controlP99, samples: ours.length } };
+  }),
+);
 table("time until the server notices that a client left, ms", [
   ["", "samples", "p50", "p99", "control p50", "p99"],
-  ...rows,
+  ...summary.map(({ phase, way, controlP50, figures: { samples, p50, p99, controlP99 } }) => [
+    ...[`${phase}, ${way}`, samples, p50, p99, controlP50, controlP99],
+  ]),
 ]);
-const all = (prefix: string) => [...noticed].filter(([key]) => key.startsWith(prefix)).flatMap(([, ms]) => ms);
-const beyondMs = quantile(all("ours"), 0.99) - quantile(all("control"), 0.99);
-console.log(`  ${bar("p99 of all, minus that of the control", Math.max(0, beyondMs), BAR_MS, "ms")}`);
-console.log(
-  `  ${left.size} of ${count} were not noticed or had ended before; p99 ${figure(quantile(all("ours"), 0.99))} ms`,
-);
+const p99Of = (name: string) =>
+  quantile(
+    [...noticed].flatMap(([key, ms]) => (key.startsWith(name) ? ms : [])),
+    0.99,
+  );
+const beyondMs = p99Of("ours") - p99Of("control");
+bars(["p99 of all, minus that of the control", Math.max(0, beyondMs), BAR_MS, "ms"]);
+note(`${left.size} of ${count} were not noticed or had ended before; p99 ${figure(p99Of("ours"))} ms`);
+const figures = Object.fromEntries(summary.map(({ phase, way, figures }) => [`${phase} ${way}`, figures]));
 save("notice", { rounds, clients, tickMs: TICK_MS, beyondMs, missed: left.size, figures });

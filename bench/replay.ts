@@ -10,20 +10,16 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import options from "../bin/replay-options.json";
+import { bars, figure, note, options, progress, save, table } from "./lib/bench.ts";
 import { mooncakeTrace } from "./lib/mooncake.ts";
 import { median } from "./lib/numbers.ts";
-import { has, number, rejectUnknown, text } from "./lib/options.ts";
-import { pinned, SERVER_CORE } from "./lib/process.ts";
-import { bar, figure, progress, table } from "./lib/report.ts";
-import { root, save } from "./lib/results.ts";
+import { pinned, type ReplayResult, replayRounds, SERVER_CORE } from "./lib/servers.ts";
 
-rejectUnknown(["--rounds", "--dynamo", "--realtime", "--no-save"]);
+const { rounds, dynamo: python } = options({ rounds: 8, dynamo: "" }, ["--realtime"]);
 
 const BAR = { nsPerToken: 20, dynamoTimes: 4, mooncakeS: 5, mooncakeMb: 300 };
 /** Number of new processes whose first rounds are measured. A single first round varies by a tenth. */
 const NEW_PROCESSES = 5;
-const rounds = number("--rounds", 8);
 const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
 const moon = join(folder, "mooncake.jsonl");
 writeFileSync(moon, mooncakeTrace(12_000));
@@ -39,30 +35,14 @@ const CASES = {
   mooncake: [moon, "--timing", "none"],
 } as const;
 
-/** Several replays in one process: wall seconds of each, its work, and the process's peak memory. */
-interface ReplayResult {
-  readonly rounds: readonly number[];
-  readonly requests: number;
-  readonly outputTokens: number;
-  readonly tokens: number;
-  readonly peakBytes: number;
-}
-
-async function measure(name: keyof typeof CASES, times: number): Promise<ReplayResult> {
+function measure(name: keyof typeof CASES, times: number): Promise<ReplayResult> {
   progress(`replay: ${name}`);
-  const script = `${root}bench/lib/replay-rounds.ts`;
-  const command = pinned(SERVER_CORE, [process.execPath, script, String(times), ...CASES[name]]);
-  // The installed command starts with the same options of the runtime.
-  const env = { ...options, ...process.env };
-  const child = Bun.spawn(command, { stdout: "pipe", stderr: "inherit", env });
-  const out = await new Response(child.stdout).text();
-  if ((await child.exited) !== 0) throw new Error(`${name} failed`);
-  return { ...JSON.parse(out), peakBytes: child.resourceUsage()!.maxRSS };
+  return replayRounds(times, CASES[name]);
 }
 
 /** Returns the requests per second of Dynamo's mocker in its best round. Null without `--dynamo`. */
 async function dynamo(): Promise<number | null> {
-  if (!has("--dynamo")) return null;
+  if (python === "") return null;
   progress("replay: Dynamo's mocker");
   const script = [
     "import time",
@@ -70,7 +50,7 @@ async function dynamo(): Promise<number | null> {
     "for _ in range(3):",
     "  t = time.perf_counter(); run(1000, 200, 10000, replay_concurrency=256); print(time.perf_counter() - t)",
   ].join("\n");
-  const child = Bun.spawn(pinned(SERVER_CORE, [text("--dynamo", "python3"), "-c", script]), {
+  const child = Bun.spawn(pinned(SERVER_CORE, [python, "-c", script]), {
     stdout: "pipe",
     stderr: "ignore",
   });
@@ -99,16 +79,16 @@ table("Replay on one core", [
   row("Mooncake-like", mooncake),
 ]);
 const perToken = (later(decode.rounds) * 1e9) / decode.outputTokens;
-console.log(`  ${bar("ns per decoded token", perToken, BAR.nsPerToken, "ns")}`);
-console.log(`  ${bar("12,000 Mooncake-like requests", mooncake.rounds[0]!, BAR.mooncakeS, "s")}`);
-console.log(`  ${bar("peak memory of that process", mooncake.peakBytes / 1e6, BAR.mooncakeMb, "MB")}`);
-const times = (seconds: number) => (theirs === null ? Number.NaN : ours.requests / seconds / theirs);
+bars(
+  ["ns per decoded token", perToken, BAR.nsPerToken, "ns"],
+  ["12,000 Mooncake-like requests", mooncake.rounds[0]!, BAR.mooncakeS, "s"],
+  ["peak memory of that process", mooncake.peakBytes / 1e6, BAR.mooncakeMb, "MB"],
+);
 if (theirs !== null) {
-  console.log(
-    `  Dynamo's mocker: ${figure(theirs)} requests/s; ours ${figure(ours.requests / median(anew))} in a new process`,
-  );
-  const verdict = times(median(anew)) >= BAR.dynamoTimes ? "holds " : "MISSED";
-  console.log(`  ${verdict}  ratio in a new process: ${figure(times(median(anew)))} (at least ${BAR.dynamoTimes})`);
-  console.log(`  ratio in later rounds: ${figure(times(later(ours.rounds)))}`);
+  const anewRate = ours.requests / median(anew);
+  note(`Dynamo's mocker: ${figure(theirs)} requests/s; ours ${figure(anewRate)} in a new process`);
+  const verdict = anewRate / theirs >= BAR.dynamoTimes ? "holds " : "MISSED";
+  note(`${verdict}  ratio in a new process: ${figure(anewRate / theirs)} (at least ${BAR.dynamoTimes})`);
+  note(`ratio in later rounds: ${figure(ours.requests / later(ours.rounds) / theirs)}`);
 }
 save("replay", { decode, dynamo: { ...ours, anew }, dynamoRequestsPerSecond: theirs, mooncake });

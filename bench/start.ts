@@ -17,12 +17,12 @@
  * `--server` adds another program, such as one of another commit.
  */
 import loadOptions from "../bin/load-options.json";
-import { median } from "./lib/numbers.ts";
-import { number, rejectUnknown, text } from "./lib/options.ts";
-import { freePort, scheduled } from "./lib/process.ts";
-import { chat } from "./lib/prompt.ts";
-import { bar, progress, table } from "./lib/report.ts";
-import { root, save } from "./lib/results.ts";
+import { bars, options, root, save, table } from "./lib/bench.ts";
+import { CHAT_PATH, chat, post } from "./lib/client.ts";
+import { median, medianRatio } from "./lib/numbers.ts";
+import { freePort, inTurns, scheduled } from "./lib/servers.ts";
+
+const { runs: wanted, server: other } = options({ runs: 15, server: "" }, ["--realtime"]);
 
 /** Bounds as multiples of the bare server's time. */
 const BAR = { health: 2, token: 2.7 };
@@ -30,8 +30,6 @@ const BAR = { health: 2, token: 2.7 };
 const FILE_BAR = 1.1;
 const MODEL = "m";
 const FLAGS = ["--timing", "none", "--served-model-name", MODEL];
-
-rejectUnknown(["--runs", "--server", "--realtime", "--no-save"]);
 
 interface Contender {
   readonly command: readonly string[];
@@ -49,7 +47,6 @@ const serve = (...command: readonly string[]): Contender => ({
   health: "/health",
   streams: true,
 });
-const other = text("--server", "");
 const contenders: Readonly<Record<string, Contender>> = {
   bare: { command: [bun, "bench/lib/bare-elysia.ts"], health: "/health" },
   bundle: serve(bun, `${packed}/server/main.js`),
@@ -71,39 +68,20 @@ const contenders: Readonly<Record<string, Contender>> = {
   ...(other ? { "--server": { command: [...other.split(" "), ...FLAGS], health: "/health", streams: true } } : {}),
 };
 
-/** Sends `text` on a new connection. Resolves with true once the answer contains `wanted`, or false if the connection ends. */
-function ask(port: number, text: string, wanted: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  let answer = "";
-  Bun.connect({
-    hostname: "127.0.0.1",
-    port,
-    socket: {
-      open: (socket) => void socket.write(text),
-      data(socket, bytes) {
-        answer += bytes.toString("latin1");
-        if (!answer.includes(wanted)) return;
-        resolve(true);
-        socket.end();
-      },
-      close: () => resolve(false),
-      error: () => resolve(false),
-      connectError: () => resolve(false),
-    },
-  }).catch(() => resolve(false));
-  return promise;
-}
-
-function streamRequest(): string {
-  const body = JSON.stringify(chat("Say something.", 4, { model: MODEL }));
-  return [
-    "POST /v1/chat/completions HTTP/1.1",
-    "Host: 127.0.0.1",
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}`,
-    "",
-    body,
-  ].join("\r\n");
+/** Reports whether a request is answered with 200 and a body that contains `wanted`. Reads no further than that. */
+async function isAnswered(answering: Promise<Response>, wanted: string): Promise<boolean> {
+  try {
+    const answer = await answering;
+    let text = "";
+    const decoder = new TextDecoder();
+    for await (const part of answer.body ?? []) {
+      text += decoder.decode(part, { stream: true });
+      if (wanted !== "" && text.includes(wanted)) break;
+    }
+    return answer.ok && text.includes(wanted);
+  } catch {
+    return false;
+  }
 }
 
 interface Times {
@@ -123,12 +101,13 @@ async function once({ command, health, streams }: Contender): Promise<Times> {
     return { healthMs: performance.now() - began, tokenMs: Number.NaN };
   }
   try {
-    while (!(await ask(port, `GET ${health} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`, " 200 "))) {
+    while (!(await isAnswered(fetch(`http://127.0.0.1:${port}${health}`, { keepalive: false }), ""))) {
       if (child.exitCode !== null) throw new Error(`${words.join(" ")}: exited with code ${child.exitCode}`);
       await Bun.sleep(1);
     }
     const healthMs = performance.now() - began;
-    if (streams && !(await ask(port, streamRequest(), '"content":')))
+    const stream = () => post(port, CHAT_PATH, chat("Say something.", 4, { model: MODEL }), { keepalive: false });
+    if (streams && !(await isAnswered(stream(), '"content":')))
       throw new Error(`${words.join(" ")}: streamed no token`);
     return { healthMs, tokenMs: streams ? performance.now() - began : Number.NaN };
   } finally {
@@ -137,39 +116,25 @@ async function once({ command, health, streams }: Contender): Promise<Times> {
   }
 }
 
-const wanted = number("--runs", 15);
-const names = Object.keys(contenders);
-const runs: Record<string, Times[]> = Object.fromEntries(names.map((name) => [name, []]));
-for (let round = -1; round < wanted; round++) {
-  progress(`start: ${round + 1} of ${wanted}`);
-  for (const name of names) {
-    const times = await once(contenders[name]!);
-    // The first round is a warm-up, which fills the page cache and builds the bundle of the checkout.
-    if (round >= 0) runs[name]!.push(times);
-  }
-}
-
-const ratioTo = (bare: readonly Times[], runs: readonly Times[], key: keyof Times) =>
-  median(runs.map((times, round) => times[key] / bare[round]!.healthMs));
-const rows = names.map((name) => {
-  const [all, bare] = [runs[name]!, runs.bare!];
-  const health = all.map(({ healthMs }) => healthMs);
+const starts = Object.fromEntries(Object.entries(contenders).map(([name, each]) => [name, () => once(each)]));
+// The first round is a warm-up, which fills the page cache and builds the bundle of the checkout.
+const runs = await inTurns("start", wanted, starts, 1);
+const healths = Object.fromEntries(Object.entries(runs).map(([name, all]) => [name, all.map((run) => run.healthMs)]));
+const rows = Object.entries(runs).map(([name, all]) => {
+  const [health, tokens, bare] = [healths[name]!, all.map(({ tokenMs }) => tokenMs), healths.bare!];
   return {
-    name,
-    healthMs: median(health),
-    leastHealthMs: Math.min(...health),
-    tokenMs: median(all.map(({ tokenMs }) => tokenMs)),
-    healthTimes: ratioTo(bare, all, "healthMs"),
-    tokenTimes: ratioTo(bare, all, "tokenMs"),
+    ...{ name, healthMs: median(health), leastHealthMs: Math.min(...health), tokenMs: median(tokens) },
+    ...{ healthTimes: medianRatio(health, bare), tokenTimes: medianRatio(tokens, bare) },
   };
 });
 table(`Time from exec, ms, ${wanted} starts of each program`, [
   ["", "first 200", "shortest", "first token", "200 ÷ bare", "token ÷ bare"],
-  ...rows.map((row) => [row.name, row.healthMs, row.leastHealthMs, row.tokenMs, row.healthTimes, row.tokenTimes]),
+  ...rows.map((row) => Object.values(row)),
 ]);
 const bundle = rows.find(({ name }) => name === "bundle")!;
-const toBundle = median(runs.file!.map(({ healthMs }, round) => healthMs / runs.bundle![round]!.healthMs));
-console.log(`  ${bar("health", bundle.healthTimes, BAR.health, "times the bare server")}`);
-console.log(`  ${bar("token", bundle.tokenTimes, BAR.token, "times the bare server")}`);
-console.log(`  ${bar("file", toBundle, FILE_BAR, "times the bundle")}`);
+bars(
+  ["health", bundle.healthTimes, BAR.health, "times the bare server"],
+  ["token", bundle.tokenTimes, BAR.token, "times the bare server"],
+  ["file", medianRatio(healths.file!, healths.bundle!), FILE_BAR, "times the bundle"],
+);
 save("start", { runs: wanted, rows });

@@ -12,28 +12,22 @@ import { isLarge } from "../src/base/pieces.ts";
 import { chatPieces, readChat } from "../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/text/grammar/schemas.ts";
-import { median } from "./lib/numbers.ts";
-import { number, rejectUnknown, text } from "./lib/options.ts";
-import { cpuOf, type RunningServer, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
-import { read } from "./lib/reader.ts";
-import { bar, progress, table } from "./lib/report.ts";
-import { save } from "./lib/results.ts";
+import { bars, options, save, table } from "./lib/bench.ts";
+import { CHAT_PATH, complete, post, read } from "./lib/client.ts";
+import { median, medianRatio } from "./lib/numbers.ts";
+import { inTurns, serve, withCpu } from "./lib/servers.ts";
 
-rejectUnknown(["--rounds", "--requests", "--schemas", "--timing", "--no-save"]);
+const defaults = { rounds: 7, requests: 640, schemas: 500, timing: "constant:ttft=5ms,itl=5ms" };
+const { rounds, requests, timing, schemas: count } = options(defaults);
 
 const CPU_BAR = 1.2;
 const HOLD_BAR_MS = 5;
 const CONNECTIONS = 64;
 const WATCHED = 8;
 const AT_A_TIME = 16;
-const rounds = number("--rounds", 7);
-const requests = number("--requests", 640);
-const timing = text("--timing", "constant:ttft=5ms,itl=5ms");
-const count = number("--schemas", 500);
 const flags = ["--served-model-name", "m", "--disable-uvicorn-access-log"];
-const PATH = "/v1/chat/completions";
-const messages = [{ role: "user", content: "What is there to say?" }];
-const format = (schema: unknown) => ({ type: "json_schema", json_schema: { name: "x", schema } });
+const asked = { model: "m", messages: [{ role: "user", content: "What is there to say?" }] };
+const format = (schema: unknown) => ({ response_format: { type: "json_schema", json_schema: { name: "x", schema } } });
 
 /** A schema of five texts and five numbers, whose answers have about 220 tokens. */
 const SCHEMA = {
@@ -48,60 +42,48 @@ const SCHEMA = {
   additionalProperties: false,
 };
 
-/** Returns the CPU time of the server per event of a stream, in microseconds, and the number of events per answer. */
-async function cost(
-  { pid, port }: RunningServer,
-  more: object,
-): Promise<{ readonly us: number; readonly events: number }> {
-  const body = { model: "m", messages, stream: true, ...more };
-  const before = cpuOf(pid);
-  const result = await read({ port, body, streams: CONNECTIONS, requests: requests / CONNECTIONS, path: PATH });
-  if (result.completed !== requests || result.refused > 0) throw new Error(JSON.stringify(result));
-  const after = cpuOf(pid);
-  const us = after.userUs + after.systemUs - before.userUs - before.systemUs;
-  return { us: us / result.events, events: result.events / requests };
-}
-
-async function cpu(): Promise<{ plain: number[]; schema: number[]; events: number }> {
-  const server = await start(serverCommand([...flags, "--timing", timing]), { core: SERVER_CORE });
-  const costs = { plain: [] as number[], schema: [] as number[] };
+/** Returns the CPU time of the server per event, in microseconds, with plain text and with the schema, and the events per answer. */
+async function cpu() {
+  await using server = await serve([...flags, "--timing", timing]);
   let events = 0;
-  try {
-    for (let round = -1; round < rounds; round++) {
-      progress(`structured: round ${round + 1} of ${rounds}`);
-      const schema = await cost(server, { response_format: format(SCHEMA) });
-      const plain = await cost(server, { max_tokens: Math.round(schema.events) - 3, ignore_eos: true });
-      if (round < 0) continue; // warm-up
-      costs.schema.push(schema.us);
-      costs.plain.push(plain.us);
-      events = schema.events;
-    }
-  } finally {
-    await server.stop();
-  }
-  return { ...costs, events };
+  const cost = async (more: object) => {
+    const body = { ...asked, stream: true, ...more };
+    const options = {
+      port: server.port,
+      body,
+      streams: CONNECTIONS,
+      requests: requests / CONNECTIONS,
+      path: CHAT_PATH,
+    };
+    const { result, us } = await withCpu(server, async () => complete(await read(options), requests));
+    return { us: us / result.events, events: result.events / requests };
+  };
+  const withSchema = async () => {
+    const seen = await cost(format(SCHEMA));
+    events = seen.events;
+    return seen.us;
+  };
+  await withSchema(); // its number of events is that of the plain answers
+  const plainly = async () => (await cost({ max_tokens: Math.round(events) - 3, ignore_eos: true })).us;
+  return { ...(await inTurns("structured", rounds, { schema: withSchema, plain: plainly }, 1)), events };
 }
 
 /** Returns the longest gap, in milliseconds, between two events of eight streams while requests with `fields` are answered. */
-async function longestGap({ port }: RunningServer, fields: readonly object[]): Promise<number> {
+async function longestGap(port: number, fields: readonly object[]): Promise<number> {
   let over = false;
   const watching = (async () => {
     let worst = 0;
     while (!over) {
-      const body = { model: "m", messages, stream: true, max_tokens: 300, ignore_eos: true };
-      const { gapUs } = await read({ port, body, streams: WATCHED, requests: 1, path: PATH, gaps: true });
+      const body = { ...asked, stream: true, max_tokens: 300, ignore_eos: true };
+      const { gapUs } = await read({ port, body, streams: WATCHED, requests: 1, path: CHAT_PATH, gaps: true });
       worst = Math.max(worst, gapUs?.max ?? 0);
     }
     return worst / 1000;
   })();
   const unsent = [...fields];
   const ask = async () => {
-    for (let some = unsent.pop(); some !== undefined; some = unsent.pop()) {
-      const body = JSON.stringify({ model: "m", messages, max_tokens: 20, ...some });
-      const headers = { "content-type": "application/json" };
-      const answer = await fetch(`http://127.0.0.1:${port}${PATH}`, { method: "POST", headers, body });
-      await answer.text();
-    }
+    for (let some = unsent.pop(); some !== undefined; some = unsent.pop())
+      await (await post(port, CHAT_PATH, { ...asked, max_tokens: 20, ...some })).text();
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, ask));
   over = true;
@@ -115,10 +97,8 @@ const large = {
   ),
   required: ["property1"],
 };
-const tools = Array.from({ length: 10_000 }, (_, i) => ({
-  type: "function",
-  function: { name: `f${i}`, parameters: { type: "object" } },
-}));
+const tool = (name: string, parameters: object) => ({ type: "function", function: { name, parameters } });
+const tools = Array.from({ length: 10_000 }, (_, i) => tool(`f${i}`, { type: "object" }));
 
 /** Schemas that would grow without bound: references that double per level, nested repetitions. The server refuses them. */
 const blowUps = [
@@ -136,56 +116,28 @@ const blowUps = [
   { type: "string", pattern: "((((a?){1000}){1000}){1000}){1000}" },
 ];
 
-/** Pairs of requests: one with the constraint, the other with the same JSON in a field that the server does not read. */
-const KINDS: readonly (readonly [name: string, constrained: object[], carried: object[]])[] = [
-  pair(
-    `${count} schemas`,
-    fc.sample(schemas, { numRuns: count, seed: 7 }).map((schema) => ({ response_format: format(schema) })),
-  ),
-  pair(
-    "20 schemas of 250 KB",
-    Array.from({ length: 20 }, () => ({ response_format: format(large) })),
-  ),
-  pair(
-    "20 times 10,000 tools",
-    Array.from({ length: 20 }, () => ({ tools, tool_choice: "required" })),
-  ),
-  pair(
-    "4 schemas of a megabyte",
-    Array.from({ length: 4 }, () => ({ response_format: format({ allOf: [large, large, large, large] }) })),
-  ),
-  pair(
-    "4 enumerations of 10,000",
-    Array.from({ length: 4 }, () => ({ response_format: format({ enum: tools.map((_, i) => `value ${i}`) }) })),
-  ),
-  pair(
-    "4 tools with a megabyte of parameters",
-    Array.from({ length: 4 }, () => ({
-      tools: [{ type: "function", function: { name: "f", parameters: { allOf: [large, large, large, large] } } }],
-      tool_choice: "required",
-    })),
-  ),
-  pair(
-    "choices, expressions and grammars of 240 KB",
-    [
-      { choice: tools.map((_, i) => `one of many choices ${i}`) },
-      { regex: "a?".repeat(120_000) },
-      { grammar: `root ::= ${'"a" '.repeat(60_000)}` },
-    ].map((structured_outputs) => ({ structured_outputs })),
-  ),
-  pair(
-    "blow-ups",
-    blowUps.map((schema) => ({ response_format: format(schema) })),
-  ),
-  pair(
-    "500,000 times one character",
-    [...'<{[\\"\n1'].map((character) => ({ messages: [{ role: "user", content: character.repeat(500_000) }] })),
-  ),
-];
-
-function pair(name: string, constrained: object[]): readonly [string, object[], object[]] {
-  return [name, constrained, constrained.map((carried) => ({ metadata: carried }))];
-}
+const megabyte = { allOf: [large, large, large, large] };
+const times = (count: number, fields: object) => Array.from({ length: count }, () => fields);
+/** Requests with constraints, by the name of their kind. */
+const KINDS: Readonly<Record<string, readonly object[]>> = {
+  [`${count} schemas`]: fc.sample(schemas, { numRuns: count, seed: 7 }).map(format),
+  "20 schemas of 250 KB": times(20, format(large)),
+  "20 times 10,000 tools": times(20, { tools, tool_choice: "required" }),
+  "4 schemas of a megabyte": times(4, format(megabyte)),
+  "4 enumerations of 10,000": times(4, format({ enum: tools.map((_, i) => `value ${i}`) })),
+  "4 tools with a megabyte of parameters": times(4, { tools: [tool("f", megabyte)], tool_choice: "required" }),
+  "choices, expressions and grammars of 240 KB": [
+    { choice: tools.map((_, i) => `one of many choices ${i}`) },
+    { regex: "a?".repeat(120_000) },
+    { grammar: `root ::= ${'"a" '.repeat(60_000)}` },
+  ].map((structured_outputs) => ({ structured_outputs })),
+  "blow-ups": blowUps.map(format),
+  "500,000 times one character": [...'<{[\\"\n1'].map((character) => ({
+    messages: [{ role: "user", content: character.repeat(500_000) }],
+  })),
+};
+/** Returns requests with the same JSON in a field that the server does not read. */
+const carried = (constrained: readonly object[]) => constrained.map((metadata) => ({ metadata }));
 
 const TRIES = 5;
 
@@ -194,7 +146,7 @@ const TRIES = 5;
  * are one piece. Each piece counts with the best of `TRIES`, because the machine disturbs a different piece each time.
  */
 function reading(fields: object): number {
-  const body = new TextEncoder().encode(JSON.stringify({ model: "m", messages, ...fields }));
+  const body = new TextEncoder().encode(JSON.stringify({ ...asked, ...fields }));
   const best: number[] = [];
   for (let i = 0; i < TRIES; i++)
     for (const [at, ms] of (isLarge(body) ? inPieces(body) : [atOnce(body)]).entries())
@@ -222,55 +174,49 @@ function inPieces(body: Uint8Array): number[] {
   }
 }
 
-/** Returns a row per kind: the longest piece of reading with the constraint, and the largest difference to the pair's other. */
-function readings(): (readonly [string, number, number])[] {
-  return KINDS.map(([name, constrained, carried]) => {
-    const pairs = constrained.map((fields, i) => [reading(fields), reading(carried[i]!)] as const);
-    return [
-      name,
-      Math.max(...pairs.map(([with_]) => with_)),
-      Math.max(...pairs.map(([with_, without]) => with_ - without)),
-    ];
+/** A kind, with the constraint and without, or the difference to it, in milliseconds. */
+type Row = readonly [name: string, constrainedMs: number, otherMs: number];
+
+/** Returns a row per kind: the longest piece of reading with the constraint, and the largest difference without it. */
+function readings(): Row[] {
+  return Object.entries(KINDS).map(([name, constrained]) => {
+    const others = carried(constrained).map(reading);
+    const ms = constrained.map(reading);
+    return [name, Math.max(...ms), Math.max(...ms.map((each, i) => each - others[i]!))];
   });
 }
 
-async function holds(): Promise<(readonly [string, number, number])[]> {
-  const options = [...flags, "--timing", "constant:ttft=10ms,itl=5ms", "--tool-call-parser", "hermes"];
-  const server = await start(serverCommand(options), { core: SERVER_CORE });
-  try {
-    const rows: (readonly [string, number, number])[] = [];
-    for (const [name, constrained, carried] of KINDS) {
-      progress(`structured: ${name}`);
-      const gaps = { with: [] as number[], without: [] as number[] };
-      for (let round = 0; round < 3; round++) {
-        gaps.without.push(await longestGap(server, carried));
-        gaps.with.push(await longestGap(server, constrained));
-      }
-      rows.push([name, median(gaps.with), median(gaps.without)]);
-    }
-    return rows;
-  } finally {
-    await server.stop();
+async function holds(): Promise<Row[]> {
+  const paced = ["--timing", "constant:ttft=10ms,itl=5ms", "--tool-call-parser", "hermes"];
+  await using server = await serve([...flags, ...paced]);
+  const rows: Row[] = [];
+  for (const [name, constrained] of Object.entries(KINDS)) {
+    const gaps = await inTurns(`structured: ${name}`, 3, {
+      without: () => longestGap(server.port, carried(constrained)),
+      with: () => longestGap(server.port, constrained),
+    });
+    rows.push([name, median(gaps.with), median(gaps.without)]);
   }
+  return rows;
 }
 
 const { plain, schema, events } = await cpu();
-const ratio = median(schema.map((us, i) => us / plain[i]!));
+const ratio = medianRatio(schema, plain);
 table(`CPU time of the server, ${requests} streams of ${Math.round(events)} events per round`, [
   ["", "us per event"],
   ["plain text", median(plain)],
   ["with a schema", median(schema)],
 ]);
-console.log(`  ${bar("CPU time per event with a schema ÷ with plain text", ratio, CPU_BAR, "times")}`);
-const read_ = readings();
+bars(["CPU time per event with a schema ÷ with plain text", ratio, CPU_BAR, "times"]);
+const delays = readings();
 table("reading a request on the loop's thread, longest piece, ms", [
   ["", "with the constraint", "minus without"],
-  ...read_.map(([name, with_, beyond]) => [name, with_, beyond]),
+  ...delays,
 ]);
-for (const [name, , beyond] of read_) console.log(`  ${bar(`delay by ${name}`, beyond, HOLD_BAR_MS, "ms")}`);
+for (const [name, , beyond] of delays) bars([`delay by ${name}`, beyond, HOLD_BAR_MS, "ms"]);
 const gaps = await holds();
 table("longest gap in eight streams of a token every 5 ms, ms", [
   ["during", "with the constraint", "without"],
-  ...gaps.map(([name, with_, without]) => [name, with_, without]),
+  ...gaps,
 ]);
-save("structured", { timing, requests, events, plain, schema, ratio, readings: read_, gaps });
+save("structured", { timing, requests, events, plain, schema, ratio, readings: delays, gaps });

@@ -12,62 +12,23 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fitted, median } from "./lib/numbers.ts";
-import { number, rejectUnknown } from "./lib/options.ts";
-import { finelyOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
-import { read } from "./lib/reader.ts";
-import { bar, figure, progress, table } from "./lib/report.ts";
-import { save } from "./lib/results.ts";
+import { bars, figure, options, save, table } from "./lib/bench.ts";
+import { complete, read } from "./lib/client.ts";
+import { fitted, median, medianRatio } from "./lib/numbers.ts";
+import { freePort, inTurns, type RunningServer, start, withCpu } from "./lib/servers.ts";
 
-rejectUnknown(["--rounds", "--requests", "--tokens", "--realtime", "--no-save", "--results"]);
-const rounds = number("--rounds", 40);
-const requests = number("--requests", 1000);
-const tokens = number("--tokens", 250);
+const { rounds, requests, tokens } = options({ rounds: 40, requests: 1000, tokens: 250 }, ["--realtime"]);
 const BARS = { infer: 1.5, stream: 1.2 };
 /** Number of warm-up rounds. */
 const WARM = 24;
 const CONNECTIONS = 8;
 const STREAMS = 64;
-const TIMING = "--timing=constant:ttft=10ms,itl=10ms";
+const SERVE = [process.execPath, "src/main.ts", "serve", "--timing=constant:ttft=10ms,itl=10ms"];
 
-interface RunningServer {
-  readonly pid: number;
-  readonly port: number;
-  stop(): Promise<void>;
-}
-
-/** Starts a server and reads its port from its banner. */
-async function started(flags: readonly string[]): Promise<RunningServer> {
-  const command = [process.execPath, "src/main.ts", "serve", ...flags];
-  const streams = { stdout: "pipe", stderr: "inherit" } as const;
-  const child = Bun.spawn(pinned(SERVER_CORE, command), { ...streams, env: onOneProcessor() });
-  const listening = Promise.withResolvers<number>();
-  // Later output is read, too, because the server would end if its pipe were closed.
-  const reading = (async () => {
-    let output = "";
-    const decoder = new TextDecoder();
-    for await (const part of child.stdout) {
-      output += decoder.decode(part, { stream: true });
-      const port = /listening +http:\S+:(\d+)/.exec(output)?.[1];
-      if (port !== undefined) listening.resolve(Number(port));
-    }
-  })();
-  void child.exited.then((code) => listening.reject(new Error(`${command.join(" ")}: exited with code ${code}`)));
-  return {
-    pid: child.pid,
-    port: await listening.promise,
-    async stop() {
-      child.kill("SIGTERM");
-      await Promise.all([child.exited, reading]);
-    },
-  };
-}
-
-async function costOf(server: RunningServer, path: string, body: object, streams: number, each: number, units: number) {
-  const beforeUs = finelyOf(server.pid);
-  const result = await read({ port: server.port, body, streams, requests: each, path, awake: each > 1 });
-  if (result.completed !== streams * each || result.refused > 0) throw new Error(JSON.stringify(result));
-  return (finelyOf(server.pid) - beforeUs) / units;
+/** Returns a function that measures the CPU time of the server per unit of its answers, in microseconds. */
+function costOf(server: RunningServer, path: string, body: object, streams: number, each: number, units: number) {
+  const asked = { port: server.port, body, streams, requests: each, path, awake: each > 1 };
+  return async () => (await withCpu(server, async () => complete(await read(asked), streams * each))).us / units;
 }
 
 /** Elements of each tensor. */
@@ -92,56 +53,38 @@ const common = { max_tokens: tokens, ignore_eos: true, stream: true };
 const GENERATE = { text_input: "Is this a stream?", ...common };
 const COMPLETION = { model: "m", prompt: "Is this a stream?", ...common };
 
-const ports = ["http", "grpc", "metrics"].map((name) => `--${name}-port=0`);
-const servers: RunningServer[] = [];
-const run = async (flags: readonly string[]) => {
-  const server = await started(flags);
-  servers.push(server);
-  return server;
+await using triton = await start(
+  [
+    ...[...SERVE, "--role=triton", ...models, "--allow-client-shm=true", "--max-num-seqs=256"],
+    ...["grpc", "metrics"].map((name) => `--${name}-port=${freePort()}`),
+  ],
+  { portFlag: "--http-port", health: "/v2/health/ready" },
+);
+await using vllm = await start([...SERVE, "--served-model-name=m", "--disable-uvicorn-access-log"]);
+const each = requests / CONNECTIONS;
+const unary = (path: string) => (length: number) => costOf(triton, path, inferOf(length), CONNECTIONS, each, requests);
+const kinds = { bare: unary("/v2/systemsharedmemory/unregister"), infer: unary("/v2/models/simple/infer") };
+type Kind = keyof typeof kinds;
+const unaries = ELEMENTS.flatMap((length) =>
+  Object.entries(kinds).map(([name, costFor]) => [`${name} ${length}`, costFor(length)] as const),
+);
+const streams = {
+  openai: costOf(vllm, "/v1/completions", COMPLETION, STREAMS, 1, STREAMS * tokens),
+  generate: costOf(triton, "/v2/models/vllm_model/generate_stream", GENERATE, STREAMS, 1, STREAMS * tokens),
 };
-type Work = "openai" | "generate" | `${"bare" | "infer"} ${(typeof ELEMENTS)[number]}`;
-const costs = new Map<Work, number[]>();
-try {
-  const flags = ["--allow-client-shm=true", TIMING, "--max-num-seqs=256"];
-  const triton = await run(["--role", "triton", ...models, ...ports, ...flags]);
-  const openai = await run(["--port", "0", "--served-model-name", "m", TIMING, "--disable-uvicorn-access-log"]);
-  const each = requests / CONNECTIONS;
-  const unary = (path: string, length: number) => () =>
-    costOf(triton, path, inferOf(length), CONNECTIONS, each, requests);
-  const bare = "/v2/systemsharedmemory/unregister";
-  const unaries = ELEMENTS.flatMap((length): [Work, () => Promise<number>][] => [
-    [`bare ${length}`, unary(bare, length)],
-    [`infer ${length}`, unary("/v2/models/simple/infer", length)],
-  ]);
-  const streamed = (server: RunningServer, path: string, body: object) => () =>
-    costOf(server, path, body, STREAMS, 1, STREAMS * tokens);
-  const streams: [Work, () => Promise<number>][] = [
-    ["openai", streamed(openai, "/v1/completions", COMPLETION)],
-    ["generate", streamed(triton, "/v2/models/vllm_model/generate_stream", GENERATE)],
-  ];
-  const turns = async (works: readonly [Work, () => Promise<number>][], warm: number, count: number) => {
-    for (let round = -warm; round < count; round++) {
-      progress(`triton: ${works.map(([name]) => name).join(", ")}, round ${round + 1} of ${count}`);
-      for (const [name, work] of works) {
-        const us = await work();
-        if (round >= 0) costs.set(name, [...(costs.get(name) ?? []), us]);
-      }
-    }
-  };
-  await turns(unaries, WARM, rounds);
-  await turns(streams, 2, Math.ceil(rounds / 8));
-} finally {
-  for (const server of servers) await server.stop();
-  rmSync(repository, { recursive: true, force: true });
-}
+const costs: Record<string, readonly number[]> = {
+  ...(await inTurns("triton", rounds, Object.fromEntries(unaries), WARM)),
+  ...(await inTurns("triton", Math.ceil(rounds / 8), streams, 2)),
+};
+rmSync(repository, { recursive: true });
 
-const usOf = (name: Work) => median(costs.get(name)!);
-const ratioOf = (name: Work, to: Work) => median(costs.get(name)!.map((us, i) => us / costs.get(to)![i]!));
-const lines = (["bare", "infer"] as const).map((name) => {
-  const us = ELEMENTS.map((length) => usOf(`${name} ${length}`));
+const ratioOf = (name: string, to: string) => medianRatio(costs[name]!, costs[to]!);
+const lineOf = (name: Kind) => {
+  const us = ELEMENTS.map((length) => median(costs[`${name} ${length}`]!));
   return { name, ...fitted(ELEMENTS.map((length, i) => [length, us[i]!])), us };
-});
-const [bare, infer] = [lines[0]!, lines[1]!];
+};
+const [bare, infer] = [lineOf("bare"), lineOf("infer")];
+const lines = [bare, infer];
 const stream = ratioOf("generate", "openai");
 table(`CPU time of a request, µs, as a + b · elements of each tensor, and for some numbers of elements`, [
   ["", "a", "b", ...ELEMENTS.map(String)],
@@ -150,10 +93,11 @@ table(`CPU time of a request, µs, as a + b · elements of each tensor, and for 
 ]);
 table(`${STREAMS} streams of ${tokens} tokens`, [
   ["CPU time of the server", "us", "ratio"],
-  ["a token of our OpenAI stream", usOf("openai"), 1],
-  ["a token of generate_stream", usOf("generate"), stream],
+  ["a token of our OpenAI stream", median(costs.openai!), 1],
+  ["a token of generate_stream", median(costs.generate!), stream],
 ]);
-console.log(`  ${bar("a of /infer ÷ a of a bare answer", infer.a / bare.a, BARS.infer, "times")}`);
-console.log(`  ${bar("a token of generate_stream ÷ one of our OpenAI stream", stream, BARS.stream, "times")}`);
-const all = Object.fromEntries(costs);
-save("triton", { requests, connections: CONNECTIONS, streams: STREAMS, tokens, costs: all, lines, stream });
+bars(
+  ["a of /infer ÷ a of a bare answer", infer.a / bare.a, BARS.infer, "times"],
+  ["a token of generate_stream ÷ one of our OpenAI stream", stream, BARS.stream, "times"],
+);
+save("triton", { requests, connections: CONNECTIONS, streams: STREAMS, tokens, costs, lines, stream });

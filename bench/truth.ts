@@ -10,7 +10,6 @@
  *
  *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
  */
-
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,18 +17,16 @@ import { VirtualClock } from "../src/base/virtual-clock.ts";
 import { engineConfig } from "../src/embed/options.ts";
 import { flatEngineConfig } from "../src/engine/config/engine-config.ts";
 import { Engine } from "../src/engine/engine.ts";
-import type { Generation } from "../src/engine/interface/types.ts";
 import type { Observer } from "../src/engine/observer.ts";
 import { TRUTH_REQUESTS } from "../src/engine/timing/device-defaults.ts";
 import { rowsSince } from "../src/truth/ask.ts";
 import { createTruthLog, type TruthLog } from "../src/truth/log.ts";
 import { RecentRows } from "../src/truth/recent.ts";
-import { median, quantile } from "./lib/numbers.ts";
-import { number, rejectUnknown } from "./lib/options.ts";
-import { bar, progress, table } from "./lib/report.ts";
-import { root, save } from "./lib/results.ts";
+import { bars, note, options, progress, root, save, table } from "./lib/bench.ts";
+import { median, medians, quantile } from "./lib/numbers.ts";
+import { inTurns } from "./lib/servers.ts";
 
-rejectUnknown(["--rounds", "--requests", "--no-save"]);
+const { rounds, requests } = options({ rounds: 9, requests: 1_000_000 });
 
 const BAR_NS = 100;
 const SEQUENCES = 256;
@@ -53,72 +50,46 @@ const about = { engine: flatEngineConfig(config), engines: 1, epochUs: null };
 /** Requests per millisecond of real time. Slows the simulation down, because it is faster than the writing thread. */
 const PACE = 100;
 
-/** Runs requests, at most `SEQUENCES` at a time. The loop's thread pauses regularly, like in the server. */
-class Work {
-  readonly #clock = new VirtualClock();
-  readonly #engine: Engine;
-  #left: number;
-  #live = 0;
-  tokens = 0;
-
-  constructor(
-    readonly shape: { readonly promptTokens: number; readonly outputTokens: number },
-    requests: number,
-    observer: Observer | null,
-  ) {
-    this.#left = requests;
-    this.#engine = new Engine({
-      config,
-      clock: this.#clock,
-      module,
-      eosId: 200_002,
-      ...(observer ? { observer } : {}),
-    });
-  }
-
-  async run(onSlice?: (done: number) => void): Promise<void> {
-    this.#fill();
-    for (let us = 0; this.#live > 0; ) {
-      us += 100_000;
-      const before = this.#left;
-      this.#clock.advanceTo(us);
-      onSlice?.(this.#left);
-      await Bun.sleep(1 + (before - this.#left) / PACE);
-    }
-    this.#engine.stop();
-  }
-
-  #fill(): void {
-    while (this.#left > 0 && this.#live < SEQUENCES) {
-      this.#left--;
-      this.#live++;
-      this.#engine.submit(this.#generation(this.#left), {
+/**
+ * Runs requests, at most `SEQUENCES` at a time, and returns the number of output tokens. The loop's thread pauses regularly,
+ * like in the server. `onSlice`: called at each pause with the number of requests that have not begun.
+ */
+async function work(
+  { promptTokens, outputTokens }: { readonly promptTokens: number; readonly outputTokens: number },
+  requests: number,
+  observer: Observer | null,
+  onSlice: (left: number) => void = () => {},
+): Promise<number> {
+  const clock = new VirtualClock();
+  const engine = new Engine({ config, clock, module, eosId: 200_002, ...(observer ? { observer } : {}) });
+  let [left, live, tokens] = [requests, 0, 0];
+  const fill = () => {
+    for (; left > 0 && live < SEQUENCES; live++) {
+      const n = --left;
+      const generation = {
+        ...{ id: `chatcmpl-${String(n).padStart(32, "0")}`, promptIds: new Uint32Array(promptTokens).fill(n % 50_000) },
+        ...{ maxTokens: outputTokens, minTokens: 0, ignoreEos: true, plannedTokens: null, stopTokenIds: [], seed: n },
+        ...{ priority: 0, cacheSalt: "", skipReadingPrefixCache: false, arrivalUs: clock.now() },
+      };
+      engine.submit(generation, {
         onTokens: (_ids, _at, count, finish) => {
-          this.tokens += count;
+          tokens += count;
           if (finish === null) return;
-          this.#live--;
-          this.#clock.soon(() => this.#fill());
+          live--;
+          clock.soon(fill);
         },
       });
     }
+  };
+  fill();
+  for (let us = 100_000; live > 0; us += 100_000) {
+    const before = left;
+    clock.advanceTo(us);
+    onSlice(left);
+    await Bun.sleep(1 + (before - left) / PACE);
   }
-
-  #generation(n: number): Generation {
-    return {
-      id: `chatcmpl-${String(n).padStart(32, "0")}`,
-      promptIds: new Uint32Array(this.shape.promptTokens).fill(n % 50_000),
-      maxTokens: this.shape.outputTokens,
-      minTokens: 0,
-      ignoreEos: true,
-      plannedTokens: null,
-      stopTokenIds: [],
-      seed: n,
-      priority: 0,
-      cacheSalt: "",
-      skipReadingPrefixCache: false,
-      arrivalUs: this.#clock.now(),
-    };
-  }
+  engine.stop();
+  return tokens;
 }
 
 /** Returns the CPU time of each thread of this process, in nanoseconds by thread id. */
@@ -141,13 +112,13 @@ const open = (maxBytes = 2 ** 40): TruthLog =>
     throw new Error(line);
   });
 
-async function once(shape: (typeof CASES)[number], mode: "off" | "kept" | "log") {
+/** Measures the CPU time per token of the loop's thread and of the writing thread, in nanoseconds. */
+async function once({ requests, ...shape }: (typeof CASES)[number], mode: "off" | "kept" | "log") {
   const before = threads();
   const log = mode === "log" ? open() : null;
   const kept = mode === "kept" ? new RecentRows(TRUTH_REQUESTS, 1, 0, 0) : null;
-  const work = new Work(shape, shape.requests, (log ?? kept)?.observer(0) ?? null);
   const from = loopNs();
-  await work.run();
+  const tokens = await work(shape, requests, (log ?? kept)?.observer(0) ?? null);
   const ns = loopNs() - from;
   let writerNs = 0;
   if (log) {
@@ -159,13 +130,13 @@ async function once(shape: (typeof CASES)[number], mode: "off" | "kept" | "log")
     if (run + step + request > 0) throw new Error("rows were dropped");
   }
   for (const name of readdirSync(folder)) rmSync(join(folder, name));
-  return { perToken: ns / work.tokens, writer: writerNs / work.tokens };
+  return { perToken: ns / tokens, writer: writerNs / tokens };
 }
 
 /** Measures the time to serve 10,000 kept rows with their steps as text: microseconds per row and per piece. */
 async function askAll() {
   const recent = new RecentRows(10_000, 1, 0, 0);
-  await new Work({ promptTokens: 16, outputTokens: 200 }, 10_000, recent.observer(0)).run();
+  await work({ promptTokens: 16, outputTokens: 200 }, 10_000, recent.observer(0));
   const pieces = rowsSince(recent, about, { since: null, limit: 10_000, steps: true });
   const us: number[] = [];
   for (let done = false; !done; ) {
@@ -185,51 +156,30 @@ async function askAll() {
 
 try {
   const rows = [];
-  const rounds = number("--rounds", 9);
   for (const shape of CASES) {
-    for (const mode of ["log", "kept", "off"] as const) await once(shape, mode);
-    const [off, keeps, on, extra, extraKept, writer] = Array.from({ length: 6 }, (): number[] => []) as [
-      ...[number[], number[], number[]],
-      ...[number[], number[], number[]],
-    ];
-    for (let round = 0; round < rounds; round++) {
-      progress(`truth: ${shape.name}, round ${round + 1} of ${rounds}`);
-      const without = (await once(shape, "off")).perToken;
-      const kept = (await once(shape, "kept")).perToken;
-      const { perToken, writer: written } = await once(shape, "log");
-      off.push(without);
-      keeps.push(kept);
-      extraKept.push(kept - without);
-      on.push(perToken);
-      extra.push(perToken - without);
-      writer.push(written);
-    }
-    const figures = { offNs: off, keptNs: keeps, onNs: on, extraKeptNs: extraKept, extraNs: extra, writerNs: writer };
-    const medians = Object.fromEntries(Object.entries(figures).map(([name, all]) => [name, median(all)]));
-    rows.push({ name: shape.name, ...(medians as Record<keyof typeof figures, number>) });
+    const modes = { off: () => once(shape, "off"), kept: () => once(shape, "kept"), log: () => once(shape, "log") };
+    const { off, kept, log } = await inTurns(`truth: ${shape.name}`, rounds, modes, 1);
+    const runs = off.map(({ perToken: offNs }, round) => {
+      const [keptNs, { perToken: onNs, writer: writerNs }] = [kept[round]!.perToken, log[round]!];
+      return { offNs, keptNs, onNs, extraKeptNs: keptNs - offNs, extraNs: onNs - offNs, writerNs };
+    });
+    rows.push({ name: shape.name, ...medians(runs) });
   }
   table(`CPU, ns per token, ${SEQUENCES} sequences at a time, median of ${rounds} rounds`, [
     ["", "loop, off", "loop, rows kept", "difference", "loop, log on", "difference", "writing thread"],
     ...rows.map((row) => [row.name, row.offNs, row.keptNs, row.extraKeptNs, row.onNs, row.extraNs, row.writerNs]),
   ]);
-  for (const { name, extraNs, extraKeptNs } of rows) {
-    console.log(`  ${bar(`${name}, kept`, extraKeptNs, BAR_NS, "ns per token")}`);
-    console.log(`  ${bar(`${name}, log`, extraNs, BAR_NS, "ns per token")}`);
-  }
+  for (const { name, extraNs, extraKeptNs } of rows)
+    bars([`${name}, kept`, extraKeptNs, BAR_NS, "ns per token"], [`${name}, log`, extraNs, BAR_NS, "ns per token"]);
 
   const asked = await askAll();
 
-  const requests = number("--requests", 1_000_000);
   const log = open(2 ** 26);
-  const work = new Work({ promptTokens: 1, outputTokens: 2 }, requests, log.observer(0));
   const rss: number[] = [];
-  let next = 0.1;
-  await work.run((left) => {
+  await work({ promptTokens: 1, outputTokens: 2 }, requests, log.observer(0), (left) => {
     const done = (requests - left) / requests;
     progress(`truth: ${Math.round(100 * done)} % of ${requests} requests`);
-    if (done < next) return;
-    next += 0.1;
-    rss.push(process.memoryUsage.rss() / 2 ** 20);
+    if (done >= (rss.length + 1) / 10) rss.push(process.memoryUsage.rss() / 2 ** 20);
   });
   await log.close();
   table(`Resident memory over ${requests.toLocaleString("en")} requests`, [
@@ -238,7 +188,7 @@ try {
     ["largest value", Math.max(...rss)],
     ["at the end", rss.at(-1)!],
   ]);
-  console.log(`  dropped: ${JSON.stringify(log.dropped())}`);
+  note(`dropped: ${JSON.stringify(log.dropped())}`);
   save("truth", { rows, asked, requests, rssMiB: rss.map(Math.round), dropped: log.dropped() });
 } finally {
   rmSync(folder, { recursive: true });

@@ -57,7 +57,10 @@ interface Category {
   readonly ids: readonly number[];
 }
 
-/** Returns the tables with token ids from `encode`. Throws if a word is not one token, or if a rare character is one token. */
+/**
+ * Returns the templates of paragraphs, and the words of each category as token ids of `encode`. Throws if a word is more than one
+ * token, or if a character of `RARE` is a single one.
+ */
 export function answerTables(encode: (text: string) => ArrayLike<number>): AnswerTables {
   const categories = categoriesOf(encode);
   const numbers = new Map(categories.map(({ name }, number) => [name, number]));

@@ -23,7 +23,7 @@ function* loadedByPath(): Generator<string> {
 /** Returns the name that a file or folder has next to a bundle if sources load it by a path. The name has no extension `.ts`. */
 const flatName = (path: string) => `${basename(dirname(path))}-${basename(path, ".ts")}`;
 
-/** Returns the paths of the threads and processes that the sources start, by their flat names. */
+/** Returns the paths of the threads and processes that the sources start, by the names of their files next to the bundle. */
 const threads = (): Record<string, string> =>
   Object.fromEntries(
     [...loadedByPath()].filter((path) => path.endsWith(".ts")).map((path) => [flatName(path), path] as const),
@@ -53,7 +53,7 @@ export const bundled = new Set<string>();
 
 /** Entry of the bundle with the code of a server. */
 const SERVE = "src/cli/serve/serve.ts";
-/** Threads that a server starts before the first scrape, by their flat names. */
+/** Threads that a server starts before the first scrape, by the names of their files next to the bundle. */
 const EARLY_THREADS = ["time-clock-worker", "tokens-encoder-worker", "metrics-worker"];
 
 /** Libraries that no start needs, by the names of their files next to the bundle. Only bundles of ES modules keep these names. */

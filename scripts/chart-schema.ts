@@ -73,7 +73,7 @@ export function optionsOfChart(role: RoleName): ReadonlySet<string> {
   const facts = Object.values(chartRoles).filter(({ set }) => set.role === role);
   const names = facts.flatMap(({ listeners, set, tls, keys }) => [
     ...Object.values(listeners).flatMap(({ port, address }) => (address ? [port, address] : [port])),
-    // The command reads the role before it knows the table.
+    // The tables lack `role`, because the command reads it to choose a table.
     ...Object.keys(set).filter((name) => name !== "openai" && Object.hasOwn(OPTION_TABLES[role], name)),
     ...Object.keys(tls?.options ?? {}),
     ...(keys ? ["api-key", "admin-key"] : []),
@@ -81,7 +81,7 @@ export function optionsOfChart(role: RoleName): ReadonlySet<string> {
   return new Set(names);
 }
 
-/** Returns the options of a role that values may set. */
+/** Returns the options of the server's role (`--role`) that the chart's values may set. */
 export function optionsOfValues(role: RoleName): Readonly<Record<string, OptionRow>> {
   const own = optionsOfChart(role);
   const left = NOT_IN_ROLE[role] ?? [];

@@ -15,7 +15,10 @@ export const RENDERED_FOR_TESTS = ["trtllm"] as const;
 const MANIFESTS = "deploy/kubernetes/";
 const TEST_MANIFESTS = "test/kubernetes/manifests/";
 
-/** File of a group of objects, by the group of their API. The cluster may lack the API of every group but `server`. */
+/**
+ * Names of the files of rendered objects, by the API group of the objects. Objects of other groups are in `server`, because every
+ * cluster knows those.
+ */
 const FILES: Readonly<Record<string, string>> = {
   "monitoring.coreos.com": "prometheus-operator",
   "keda.sh": "keda",
@@ -24,7 +27,7 @@ const FILES: Readonly<Record<string, string>> = {
   "gateway.networking.k8s.io": "gateway",
 };
 
-/** Returns the paths of the chart's copies with their sources, from the repository's root. */
+/** Returns the files that the chart's folder has as copies, each with the path of its original, from the repository's root. */
 export function chartCopies(): ReadonlyMap<string, string> {
   const copies = [
     ["deploy/grafana/", "deploy/helm/understudy/files/grafana/"],

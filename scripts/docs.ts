@@ -21,7 +21,7 @@ if (unknown.length > 0) throw new Error(`no page with generated text: ${unknown.
 
 /** Returns the recorded list as it is and as it must be. A change that the changelog does not name stays as recorded. */
 async function surfaceTexts(): Promise<{ readonly old: string; readonly now: string }> {
-  // The types of the list are those of the packed library.
+  // The list contains the public types, which are read from the built library.
   const built = Bun.spawn([process.execPath, "scripts/build.ts", "--library"], { cwd: root, stdout: "inherit" });
   if ((await built.exited) !== 0) process.exit(1);
   const old = existsSync(root + SURFACE) ? readFileSync(root + SURFACE, "utf8") : null;

@@ -18,8 +18,8 @@ const NOBITS = 8;
 const INTERPRETER = 3;
 
 /**
- * Returns the least size of a program, or 0 for an unknown format. `bytes`: the file or its beginning. Tables beyond the end of
- * `bytes` are not counted.
+ * Returns the least size that a complete program has by its header, or 0 for an unknown format. `bytes`: the file or its
+ * beginning. Tables beyond the end of `bytes` are not counted.
  */
 export function wholeSizeOf(bytes: Uint8Array): number {
   if (bytes.length < 64) return 64;

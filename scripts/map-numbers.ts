@@ -56,7 +56,7 @@ const CHAT = JSON.stringify({
 });
 const REQUEST = `POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${CHAT.length}\r\n\r\n${CHAT}`;
 
-/** Files that the recorded chat has entered so far, in order. Null while nothing is recorded. */
+/** Source files whose code the recorded request has run so far, in order of their first call. Null while nothing is recorded. */
 let way: Set<string> | null = null;
 const ways: string[][] = [];
 const transpiler = new Bun.Transpiler({ loader: "ts", target: "bun" });

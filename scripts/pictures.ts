@@ -8,6 +8,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { serve } from "../test/server.ts";
+import { chromium } from "../test/site/chromium.ts";
 import { terminalPage } from "./terminal-page.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -49,7 +50,6 @@ const SHOWN_LOAD =
 const READ_METRICS_AFTER_S = 20;
 const SHOWN_METRICS = /^vllm:(num_requests_(running|waiting)|kv_cache_usage_perc)\{/;
 
-const chromium = Bun.which("chromium") ?? Bun.which("chromium-browser");
 if (chromium === null) {
   console.error("chromium is not on the path (Debian: apt-get install chromium)");
   process.exit(2);

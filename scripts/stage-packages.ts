@@ -7,6 +7,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import { dirname, join } from "node:path";
 import { BUILT, bundled, commonJs, esModules, program } from "./bundles.ts";
 import { writeNotice } from "./packed-notice.ts";
+import { relinked } from "./page-links.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const out = `${root}build/npm`;
@@ -72,12 +73,8 @@ function declarations(entries: readonly string[], to: string): void {
 }
 
 /** Changes links to files that are not in the package, so that they lead to the repository. */
-function linked(text: string, path: string, isPacked: (target: string) => boolean): string {
-  return text.replace(/\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g, (whole, file: string, anchor = "") => {
-    const target = join(dirname(path), file);
-    return isPacked(target) ? whole : `](${source}/blob/main/${target}${anchor})`;
-  });
-}
+const linked = (text: string, path: string, isPacked: (target: string) => boolean): string =>
+  relinked(text, path, (target) => (isPacked(target) ? null : `${source}/blob/main/${target}`));
 
 function documents(to: string): void {
   // Leave out documentation for those who change the code.

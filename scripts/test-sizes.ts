@@ -49,5 +49,6 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   prometheus: { paths: ["test/prometheus"], options: [] },
   kubernetes: { paths: ["test/kubernetes"], options: [], tools: ["go"] },
   schedules: { paths: ["test/schedules"], options: ["seeds", "from", "failures"] },
+  site: { paths: ["test/site", "test/docs/docs.test.ts"], options: [], tools: ["chromium"] },
   managers: { paths: ["test/managers"], options: [] },
 };

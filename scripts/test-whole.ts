@@ -1,12 +1,12 @@
 /**
  * Runs the whole of a test that has two sizes: `npx bun run test NAME --seed N`. Adds the command, seed, figures and commit to
  * test/results/NAME.jsonl, which keeps the last three lines per machine. `--sample` runs the sample instead, as a run of all
- * tests does. `--no-save` adds nothing to the file. `--without-TOOL` leaves out what needs a missing tool. The last line is "N
+ * tests does. `--no-save` adds nothing to the file. `--without-TOOL` leaves out tests that need that tool. The last line is "N
  * passed, N failed".
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
+import { provenance } from "../bench/lib/bench.ts";
 import { addLine } from "../bench/lib/kept-lines.ts";
-import { provenance } from "../bench/lib/results.ts";
 import { filesOf, root, run, testFiles } from "./test-lanes.ts";
 import { SIZED } from "./test-sizes.ts";
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { HostedServer } from "./hosted.ts";
 import { main } from "./program.ts";
 import { eventually } from "./server.ts";
+import { startProgram } from "./started-program.ts";
 
 /** Rejects with the error line if the flags are refused. */
 export async function separateServer(
@@ -13,34 +14,27 @@ export async function separateServer(
 ): Promise<HostedServer> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-separate-"));
   const readyFile = join(folder, "ready.json");
-  const child = Bun.spawn([process.execPath, main, "serve", ...flags, `--ready-file=${readyFile}`], {
-    env: { ...process.env, ...env },
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
+  const command = [process.execPath, main, "serve", ...flags, `--ready-file=${readyFile}`];
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  const isReady = (output: string) => /^ {2}listening /m.test(output);
+  const server = await startProgram(command, isReady, { env: { ...process.env, ...env } }).catch((error: Error) => {
+    remove();
+    // The first line of the message has the exit code, and the output follows.
+    throw new Error(
+      error.message
+        .replace(/^.*\n/, "")
+        .trimEnd()
+        .replace(/^understudy serve: /, ""),
+    );
   });
-  let text = "";
-  const read = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const chunk of stream) text += decoder.decode(chunk, { stream: true });
-  };
-  const outputRead = Promise.all([read(child.stdout), read(child.stderr)]);
-  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
-  // The banner is written before the file, but it may arrive later.
-  await eventually(() => hasEnded() || (existsSync(readyFile) && /^ {2}listening /m.test(text)), 3000);
-  if (hasEnded()) {
-    await outputRead;
-    rmSync(folder, { recursive: true, force: true });
-    throw new Error(text.trimEnd().replace(/^understudy serve: /, ""));
-  }
+  await eventually(() => existsSync(readyFile), 3000);
   const { url, metricsUrl, http2Url } = JSON.parse(readFileSync(readyFile, "utf8"));
   return {
     ...{ url: url ?? "", metricsUrl, http2Url },
-    output: () => text,
+    output: server.output,
     stop: async (graceS) => {
-      child.kill(graceS === 0 ? "SIGKILL" : "SIGTERM");
-      await child.exited;
-      rmSync(folder, { recursive: true, force: true });
+      await server.stop(graceS === 0 ? "SIGKILL" : "SIGTERM");
+      remove();
     },
   };
 }

@@ -1,5 +1,6 @@
 /** Starts a server as a child process, for tests that need real sockets. */
 import { main } from "./program.ts";
+import { type StartedProgram, startProgram } from "./started-program.ts";
 
 /** A running server, in its own process or in a shared one. */
 export interface ServerHandle {
@@ -8,12 +9,9 @@ export interface ServerHandle {
   readonly output: () => string;
 }
 
-export interface Server extends ServerHandle {
-  readonly pid: number;
-  /** Sends the signal, waits for the exit, and returns the exit code. */
-  stop(signal?: NodeJS.Signals): Promise<number>;
-}
+export interface Server extends ServerHandle, Pick<StartedProgram, "pid" | "stop"> {}
 
+const URL_OF = /https?:\/\/127\.0\.0\.1:\d+/;
 const CRASH_SIGNALS = ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP"];
 
 /**
@@ -21,39 +19,14 @@ const CRASH_SIGNALS = ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGT
  * before.
  */
 export async function serve(flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Server> {
-  const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...flags], {
-    env: { ...process.env, ...env },
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  let text = "";
-  const ready = Promise.withResolvers<string>();
-  const read = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const chunk of stream) {
-      text += decoder.decode(chunk, { stream: true });
-      const url = /https?:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
-      if (url) ready.resolve(url);
-    }
-  };
-  const outputRead = Promise.all([read(child.stdout), read(child.stderr)]);
-  // After the exit, the last output may still be in the pipe.
-  void child.exited.then(async (code) => {
-    await outputRead;
-    ready.reject(new Error(`the server ended with ${code}:\n${text}`));
+  const command = [process.execPath, main, "serve", "--port", "0", ...flags];
+  const server = await startProgram(command, (output) => URL_OF.test(output), { env: { ...process.env, ...env } });
+  void server.ended.then(() => {
     // Print the output, because otherwise the message of a runtime that crashes in the middle of a test is lost.
-    if (CRASH_SIGNALS.includes(String(child.signalCode)))
-      console.error(`the server broke (${child.signalCode}):\n${text}`);
+    const signal = server.signalCode();
+    if (CRASH_SIGNALS.includes(String(signal))) console.error(`the server broke (${signal}):\n${server.output()}`);
   });
-  return {
-    url: await ready.promise,
-    output: () => text,
-    pid: child.pid,
-    stop: async (signal = "SIGTERM") => {
-      child.kill(signal);
-      return child.exited;
-    },
-  };
+  return { ...server, url: URL_OF.exec(server.output())![0] };
 }
 
 /**

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { done, PLAIN, run } from "./packed.ts";
+import { type StartedProgram, startProgram } from "./started-program.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 export const TARGET = "linux-x64";
@@ -49,12 +50,8 @@ export function embeddedIn(path: string): Map<string, Buffer> {
   return new Map(rows.map((at) => [part(at).toString(), part(at + 8)] as const));
 }
 
-export interface StartedFile {
-  readonly pid: number;
+export interface StartedFile extends StartedProgram {
   readonly url: string;
-  readonly output: () => string;
-  /** Sends SIGTERM and returns the exit code. */
-  stop(): Promise<number>;
 }
 
 export interface Place {
@@ -67,35 +64,7 @@ export async function startServer(
   command: readonly string[],
   { cwd = tmpdir(), env = {} }: Place = {},
 ): Promise<StartedFile> {
-  const child = Bun.spawn([...command], {
-    cwd,
-    env: { ...PLAIN, ...env },
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  let text = "";
-  const ready = Promise.withResolvers<string>();
-  const read = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const chunk of stream) {
-      text += decoder.decode(chunk, { stream: true });
-      const [, url] = /^ {2}listening +(https?:\S+) .*\n/m.exec(text) ?? [];
-      if (url) ready.resolve(url);
-    }
-  };
-  const outputRead = Promise.all([read(child.stdout), read(child.stderr)]);
-  void child.exited.then(async (code) => {
-    await outputRead;
-    ready.reject(new Error(`the server ended with ${code}:\n${text}`));
-  });
-  return {
-    url: await ready.promise,
-    pid: child.pid,
-    output: () => text,
-    stop: async () => {
-      child.kill();
-      return child.exited;
-    },
-  };
+  const banner = /^ {2}listening +(https?:\S+) .*\n/m;
+  const server = await startProgram(command, (output) => banner.test(output), { cwd, env: { ...PLAIN, ...env } });
+  return { ...server, url: banner.exec(server.output())![1]! };
 }

@@ -94,62 +94,54 @@ export function chunkEnds(tokens: number, interval: number): number[] {
 }
 
 const gapsOf = (us: readonly number[]) => us.slice(1).map((at, i) => (at - us[i]!) / 1000);
+/** Returns the time per output token after the first in a list. The list is empty if the answer has only one token. */
+const tpotOf = ({ ttftMs, e2eMs, tokenUs }: TrueRequest) =>
+  tokenUs.length > 1 ? [(e2eMs - ttftMs) / (tokenUs.length - 1)] : [];
 
 export function compare(
   observed: readonly ToolRequest[],
   truth: ReadonlyMap<string, TrueRequest>,
   interval: number,
 ): Comparison {
-  const errors = { ttft: [] as number[], e2e: [] as number[], tpot: [] as number[], gap: [] as number[] };
-  const reported = { ttft: [] as number[], itl: [] as number[], tpot: [] as number[] };
-  const real = { ttft: [] as number[], itl: [] as number[], tpot: [] as number[] };
-  const chunks = { tool: 0, written: 0 };
-  let [requests, preemptions] = [0, 0];
-  for (const { id, ttftMs, e2eMs, tpotMs, itlMs, gapsMs, chunks: counted } of observed) {
-    const request = truth.get(id);
-    if (request === undefined) continue;
-    requests++;
-    preemptions += request.preemptions;
-    const tokens = request.tokenUs.length;
-    errors.ttft.push(ttftMs - request.ttftMs);
-    errors.e2e.push(e2eMs - request.e2eMs);
-    reported.ttft.push(ttftMs);
-    real.ttft.push(request.ttftMs);
-    for (const ms of itlMs) reported.itl.push(ms);
-    for (const ms of gapsOf(request.tokenUs)) real.itl.push(ms);
-    if (tokens > 1) {
-      const trueTpotMs = (request.e2eMs - request.ttftMs) / (tokens - 1);
-      real.tpot.push(trueTpotMs);
-      if (tpotMs !== null) {
-        reported.tpot.push(tpotMs);
-        errors.tpot.push(tpotMs - trueTpotMs);
-      }
-    }
-    const ends = chunkEnds(tokens, interval);
-    chunks.tool += counted;
-    chunks.written += ends.length;
-    if (gapsMs?.length !== ends.length - 1) continue;
-    const trueGaps = gapsOf(ends.map((end) => request.tokenUs[end]!));
-    for (const [i, ms] of gapsMs.entries()) errors.gap.push(ms - trueGaps[i]!);
-  }
+  const pairs = observed.flatMap((tool) => {
+    const real = truth.get(tool.id);
+    return real === undefined ? [] : [{ tool, real, ends: chunkEnds(real.tokenUs.length, interval) }];
+  });
+  type Pair = (typeof pairs)[number];
+  const spread = (valuesOf: (pair: Pair) => readonly number[]) => spreadOf(pairs.flatMap(valuesOf));
+  const sum = (figureOf: (pair: Pair) => number) => pairs.reduce((total, pair) => total + figureOf(pair), 0);
+  /** Tools report no time per token of answers with one token. */
+  const toolTpot = ({ tool, real }: Pair) => (tool.tpotMs === null || tpotOf(real).length === 0 ? [] : [tool.tpotMs]);
+  const gapErrors = ({ tool: { gapsMs }, real, ends }: Pair) => {
+    if (gapsMs?.length !== ends.length - 1) return [];
+    const trueGaps = gapsOf(ends.map((end) => real.tokenUs[end]!));
+    return gapsMs.map((ms, i) => ms - trueGaps[i]!);
+  };
   return {
-    ...{ requests, missing: observed.length - requests, chunks, preemptions },
-    ...{ errors: spreads(errors), reported: spreads(reported), truth: spreads(real) },
+    ...{ requests: pairs.length, missing: observed.length - pairs.length },
+    chunks: { tool: sum(({ tool }) => tool.chunks), written: sum(({ ends }) => ends.length) },
+    preemptions: sum(({ real }) => real.preemptions),
+    errors: {
+      ttft: spread(({ tool, real }) => [tool.ttftMs - real.ttftMs]),
+      e2e: spread(({ tool, real }) => [tool.e2eMs - real.e2eMs]),
+      tpot: spread((pair) => toolTpot(pair).map((ms) => ms - tpotOf(pair.real)[0]!)),
+      gap: spread(gapErrors),
+    },
+    reported: {
+      ttft: spread(({ tool }) => [tool.ttftMs]),
+      itl: spread(({ tool }) => tool.itlMs),
+      tpot: spread(toolTpot),
+    },
+    truth: {
+      ttft: spread(({ real }) => [real.ttftMs]),
+      itl: spread(({ real }) => gapsOf(real.tokenUs)),
+      tpot: spread(({ real }) => tpotOf(real)),
+    },
   };
 }
 
-function spreads<K extends string>(values: Readonly<Record<K, readonly number[]>>): Record<K, Spread> {
-  const entries = Object.entries<readonly number[]>(values).map(([name, numbers]) => [name, spreadOf(numbers)]);
-  return Object.fromEntries(entries) as Record<K, Spread>;
-}
-
 export function spreadOf(values: readonly number[]): Spread {
-  const {
-    count,
-    p1 = null,
-    p50 = null,
-    p99 = null,
-    max = null,
-  } = distributionOf(Float64Array.from(values), [1, 50, 99]);
+  const spread = distributionOf(Float64Array.from(values), [1, 50, 99]);
+  const { count, p1 = null, p50 = null, p99 = null, max = null } = spread;
   return { count, p1, p50, p99, max };
 }

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { connect, createServer, type Socket } from "node:net";
-import { number } from "../lib/options.ts";
+import { number } from "../lib/bench.ts";
 
 const CHAT = "POST /v1/chat/completions ";
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -1,6 +1,7 @@
 /** Formats the results of `bench certify` for the terminal and for docs/explanation/measuring.md. */
-import { readFileSync, writeFileSync } from "node:fs";
-import { root } from "../lib/results.ts";
+import { readFileSync } from "node:fs";
+import { markdownTable } from "../../scripts/docs/markdown.ts";
+import { type provenance, root } from "../lib/bench.ts";
 import type { Comparison, Spread } from "./compare.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { tools } from "./tools.ts";
@@ -12,22 +13,8 @@ export interface ToolRun extends Comparison {
   readonly scenario: string;
 }
 
-/** One line in bench/results/certify.jsonl. */
-export interface Run {
-  readonly rows: readonly ToolRun[];
-  readonly date: string;
-  readonly commit: string;
-  /** True if the sources had uncommitted changes. */
-  readonly changed: boolean;
-  readonly realtime: boolean;
-  readonly bun: string;
-  readonly machine: {
-    readonly cpu: string;
-    readonly cores: number;
-    readonly kernel: string;
-    readonly loadBefore: number;
-  };
-}
+/** One line in bench/results/certify.jsonl. `changed`: true if the sources had uncommitted changes. */
+export type Run = ReturnType<typeof provenance> & { readonly rows: readonly ToolRun[] };
 
 function ms(value: number | null): string {
   if (value === null) return "–";
@@ -61,23 +48,18 @@ export function meaningRows(rows: readonly ToolRun[]): string[][] {
   ];
 }
 
-function markdown([heading, ...rows]: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
-  return [line(heading!), `|${"---|".repeat(heading!.length)}`, ...rows.map(line)].join("\n");
-}
-
 /** Returns the text of each generated section of docs/explanation/measuring.md, by the name in its markers. */
 export function sections(run: Run): Readonly<Record<string, string>> {
   return {
-    tools: markdown([
+    tools: markdownTable([
       ["Tool", "Version", "Its ITL is made of"],
       ...tools.map(({ name, itl }) => [name, versionIn(run, name), itl]),
     ]),
-    scenarios: markdown([["Scenario", "What"], ...scenarios.map((scenario) => [scenario.name, scenario.about])]),
+    scenarios: markdownTable([["Scenario", "What"], ...scenarios.map((scenario) => [scenario.name, scenario.about])]),
     commands: commands(),
     machine: machineLine(run),
-    errors: markdown(errorRows(run.rows)),
-    meaning: markdown(meaningRows(run.rows)),
+    errors: markdownTable(errorRows(run.rows)),
+    meaning: markdownTable(meaningRows(run.rows)),
   };
 }
 
@@ -106,25 +88,7 @@ function commands(): string {
   return ["```sh", serve(plain), ...different, "", ...shown, "```"].join("\n");
 }
 
-/** Returns the page with its generated sections filled in. */
-export function filled(page: string, run: Run): string {
-  let text = page;
-  for (const [name, section] of Object.entries(sections(run))) {
-    const between = new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(\\n?<!-- /${name} -->)`);
-    if (!between.test(text))
-      throw new Error(`docs/explanation/measuring.md lacks the markers <!-- ${name} --> and <!-- /${name} -->`);
-    text = text.replace(between, (_, begin: string) => `${begin}${section}\n<!-- /${name} -->`);
-  }
-  return text;
-}
-
 export function lastRun(): Run {
   const lines = readFileSync(`${root}bench/results/certify.jsonl`, "utf8").trimEnd().split("\n");
   return JSON.parse(lines.at(-1)!) as Run;
-}
-
-export const DOCS = `${root}docs/explanation/measuring.md`;
-
-export function writeDocs(): void {
-  writeFileSync(DOCS, filled(readFileSync(DOCS, "utf8"), lastRun()));
 }

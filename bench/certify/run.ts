@@ -8,40 +8,37 @@
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { WallClock } from "../../src/base/clock.ts";
 import { ServerTruthSource } from "../../src/tools/load/truth.ts";
-import { has, rejectUnknown, text } from "../lib/options.ts";
-import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
-import { progress, table } from "../lib/report.ts";
-import { root, save } from "../lib/results.ts";
+import { has, options, progress, root, save, table } from "../lib/bench.ts";
+import { CHAT_PATH, chat, post } from "../lib/client.ts";
+import { CLIENT_CORE, pinned, serve, start } from "../lib/servers.ts";
 import { compare, truthOf } from "./compare.ts";
-import { errorRows, meaningRows, type ToolRun, writeDocs } from "./page.ts";
+import { errorRows, meaningRows, type ToolRun } from "./page.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { type Tool, tools } from "./tools.ts";
 
-rejectUnknown(["--tools", "--scenarios", "--write-docs", "--no-save", "--realtime"]);
+const names = { tools: "", scenarios: "", "write-docs": false };
+const asked = options(names, ["--realtime"]);
+const { "write-docs": writesDocs } = asked;
 
 /** Bound on a run. A run takes seconds, most of them for the tool's own start. */
 const TIMEOUT_MS = 90_000;
 const WARM_UP = { requests: 8, tokens: 32 };
 
-const chosenTools = chosen("--tools", tools);
-const chosenScenarios = chosen("--scenarios", scenarios);
-for (const { name, needs } of chosenTools) {
-  if (needs && !existsSync(root + needs.file)) {
+const chosenTools = chosen("tools", tools);
+const chosenScenarios = chosen("scenarios", scenarios);
+for (const { name, needs } of chosenTools)
+  if (needs && !existsSync(root + needs.file))
     complain(`${name} needs ${needs.file}; make it with: ${needs.make}\n(--tools runs only those that you name)`);
-  }
-}
 const isWhole = chosenTools === tools && chosenScenarios === scenarios;
-if (has("--write-docs") && (!isWhole || has("--no-save"))) {
+if (writesDocs && (!isWhole || has("--no-save")))
   complain("--write-docs needs the result of a whole run: leave out --tools, --scenarios and --no-save");
-}
 
-function chosen<T extends { readonly name: string }>(option: string, all: readonly T[]): readonly T[] {
-  if (!has(option)) return all;
-  const names = text(option, "").split(",");
-  const unknown = names.filter((name) => !all.some((known) => known.name === name));
-  if (unknown.length > 0) {
-    complain(`${option}: unknown: ${unknown.join(", ")}; accepted are ${all.map(({ name }) => name).join(", ")}`);
-  }
+function chosen<T extends { readonly name: string }>(option: "tools" | "scenarios", all: readonly T[]): readonly T[] {
+  if (asked[option] === "") return all;
+  const names = asked[option].split(",");
+  const known = all.map(({ name }) => name);
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length > 0) complain(`--${option}: unknown: ${unknown.join(", ")}; accepted are ${known.join(", ")}`);
   return all.filter(({ name }) => names.includes(name));
 }
 
@@ -50,24 +47,22 @@ function complain(why: string): never {
   process.exit(2);
 }
 
-async function serverOf(scenario: Scenario) {
+async function serverOf(scenario: Scenario, stack: AsyncDisposableStack) {
   const flags = ["--served-model-name", "m", "--disable-uvicorn-access-log", ...scenario.serve];
-  const server = await start(serverCommand(flags), { core: SERVER_CORE });
+  const server = stack.use(await serve(flags));
   await warmUp(server.port);
-  if (!scenario.earlyRole) return { server, port: server.port, stop: () => server.stop() };
+  if (!scenario.earlyRole) return { truthPort: server.port, port: server.port };
   const words = [process.execPath, "bench/certify/early-role.ts", String(server.port)];
-  const proxy = await start(words, { core: SERVER_CORE });
+  const proxy = stack.use(await start(words));
   await warmUp(proxy.port);
-  return { server, port: proxy.port, stop: () => Promise.all([proxy.stop(), server.stop()]) };
+  return { truthPort: server.port, port: proxy.port };
 }
 
 /** Sends some requests before the measurement, because the first requests of a process wait for its compiler. */
 async function warmUp(port: number): Promise<void> {
-  const messages = [{ role: "user", content: "Hello" }];
-  const body = JSON.stringify({ model: "m", messages, stream: true, ignore_eos: true, max_tokens: WARM_UP.tokens });
+  const body = { ...chat("Hello", WARM_UP.tokens), model: "m" };
   const ask = async () => {
-    const headers = { "content-type": "application/json" };
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body });
+    const answer = await post(port, CHAT_PATH, body);
     if (!answer.ok) throw new Error(`warm-up: HTTP ${answer.status}`);
     await answer.arrayBuffer();
   };
@@ -75,27 +70,23 @@ async function warmUp(port: number): Promise<void> {
 }
 
 async function certify(tool: Tool, scenario: Scenario): Promise<ToolRun> {
+  await using stack = new AsyncDisposableStack();
   const folder = `build/bench/certify-${process.pid}`;
-  rmSync(root + folder, { recursive: true, force: true });
   mkdirSync(root + folder, { recursive: true });
+  stack.defer(() => rmSync(root + folder, { recursive: true }));
   const clock = new WallClock();
-  const { server, port, stop } = await serverOf(scenario);
-  try {
-    const options = { headers: {}, tls: { rejectUnauthorized: true } };
-    const source = new ServerTruthSource(`http://127.0.0.1:${server.port}`, options, clock);
-    const refused = await source.begin();
-    if (refused !== null) throw new Error(refused);
-    await runTool(tool, scenario, `http://127.0.0.1:${port}`, folder);
-    const observed = tool.read(root + folder);
-    const comparison = compare(observed, truthOf(await source.end()), scenario.interval);
-    if (comparison.requests === 0)
-      throw new Error(`${tool.name}: the server knows none of the ${observed.length} request ids`);
-    return { tool: tool.name, version: tool.version, scenario: scenario.name, ...comparison };
-  } finally {
-    clock.close();
-    await stop();
-    rmSync(root + folder, { recursive: true, force: true });
-  }
+  stack.defer(() => clock.close());
+  const { truthPort, port } = await serverOf(scenario, stack);
+  const options = { headers: {}, tls: { rejectUnauthorized: true } };
+  const source = new ServerTruthSource(`http://127.0.0.1:${truthPort}`, options, clock);
+  const refused = await source.begin();
+  if (refused !== null) throw new Error(refused);
+  await runTool(tool, scenario, `http://127.0.0.1:${port}`, folder);
+  const observed = tool.read(root + folder);
+  const comparison = compare(observed, truthOf(await source.end()), scenario.interval);
+  if (comparison.requests === 0)
+    throw new Error(`${tool.name}: the server knows none of the ${observed.length} request ids`);
+  return { tool: tool.name, version: tool.version, scenario: scenario.name, ...comparison };
 }
 
 /**
@@ -120,11 +111,7 @@ async function runTool(tool: Tool, scenario: Scenario, url: string, folder: stri
   });
   // A negative id ends the tool and all processes that it started.
   const timer = setTimeout(() => process.kill(-child.pid, "SIGKILL"), TIMEOUT_MS);
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
+  const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   clearTimeout(timer);
   if (code === 0) return;
   const why = child.signalCode === null ? `exited with code ${code}` : `was killed after ${TIMEOUT_MS / 1000} s`;
@@ -142,4 +129,5 @@ table("Tool minus truth, ms: p50 / p99", errorRows(rows));
 table("ITL and TPOT by the tool's definition and by the truth, ms", meaningRows(rows));
 // The page is generated from the last saved line, so a partial run is not saved.
 if (isWhole) save("certify", { rows });
-if (has("--write-docs")) writeDocs();
+const write = [process.execPath, "scripts/docs.ts", "docs/explanation/measuring.md"];
+if (writesDocs) Bun.spawnSync(write, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });

@@ -1,7 +1,7 @@
 /** Describes the load generators that are certified: the command of each, and a reader of its result file. */
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
-import { root } from "../lib/results.ts";
+import { root } from "../lib/bench.ts";
 import type { ToolRequest } from "./compare.ts";
 import type { Scenario } from "./scenarios.ts";
 

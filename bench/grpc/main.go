@@ -64,7 +64,7 @@ func answer(request *inference.ModelInferRequest) *inference.ModelInferResponse 
 	}
 }
 
-func serve() {
+func serve(port string) {
 	handler := func(_ any, call grpc.ServerStream) error {
 		var request inference.ModelInferRequest
 		method, _ := grpc.MethodFromServerStream(call)
@@ -91,12 +91,11 @@ func serve() {
 		}
 		return nil
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		panic(err)
 	}
 	server := grpc.NewServer(grpc.UnknownServiceHandler(handler))
-	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	panic(server.Serve(listener))
 }
 
@@ -185,7 +184,7 @@ func load(address, mode string, connections, streams int, seconds, settle float6
 
 func main() {
 	if os.Args[1] == "serve" {
-		serve()
+		serve(os.Args[3])
 		return
 	}
 	connections, _ := strconv.Atoi(os.Args[4])

@@ -8,7 +8,7 @@
  * - Any other POST: parses the body and returns the JSON in the file after `--answer`.
  */
 import { readFileSync } from "node:fs";
-import { number, text } from "./options.ts";
+import { number, text } from "./bench.ts";
 
 const port = number("--port", 0);
 const tickMs = number("--tick-ms", 20);

@@ -3,19 +3,10 @@
  * REV twice, in a worktree of REV, and the bench of this tree once. All other words of the command line go to each run.
  */
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import {
-  type Costs,
-  compareRounds,
-  type MetricComparison,
-  orderOf,
-  passedOn,
-  type Round,
-  type Run,
-} from "./compared.ts";
+import { git, has, number, progress, RESULTS, root, save, table, text } from "./bench.ts";
+import { type Costs, compareRounds, type MetricComparison, passedOn, type Round } from "./compared.ts";
 import { lastLine } from "./kept-lines.ts";
-import { has, number, text } from "./options.ts";
-import { progress, table } from "./report.ts";
-import { git, RESULTS, root, save } from "./results.ts";
+import { inTurns } from "./servers.ts";
 
 export const BASE_FLAGS = ["--base", "--pairs", RESULTS];
 /** Default of `--pairs`. */
@@ -28,33 +19,31 @@ export interface Bench {
   readonly script: string;
   /** Additional flags of each run, such as fewer repetitions within a run. */
   readonly flags?: readonly string[];
-  /** Reads the costs from a line of results. The line may come from an earlier revision. */
-  costs(line: never): Costs;
+  /** Paths of the costs in a line of results, by name: `figures.with.mean`. Or a function that reads the costs from the line. */
+  readonly costs: Costs<string> | ((line: never) => Costs);
 }
 
 /** Runs the comparison and ends the process if the command line has `--base`. Returns at once otherwise. */
 export async function compareWithBase(bench: Bench): Promise<void> {
   if (!has("--base")) return;
-  process.exit(await runComparison(bench));
-}
-
-/** Calls `use` with the folder of a built worktree of the revision, and removes the worktree afterwards. */
-export async function atRevision<T>(revision: string, use: (folder: string, commit: string) => Promise<T>): Promise<T> {
-  const commit = commitOf(revision);
-  if (commit === "") throw new Error(noSuch(revision));
-  const { folder, tidy } = await worktree(commit);
+  const pairs = number("--pairs", PAIRS);
+  if (!Number.isInteger(pairs) || pairs < 1) return refuse(`--pairs ${pairs}: must be a whole number of at least 1`);
+  if (has("--server")) return refuse("--server: not with --base, which runs the server of each tree");
   try {
-    return await use(folder, commit);
-  } finally {
-    tidy();
+    process.exit(await atRevision(text("--base", ""), (folder, commit) => runComparison(bench, pairs, folder, commit)));
+  } catch (error) {
+    console.error(`\n${error instanceof Error ? error.message : error}`);
+    process.exit(1);
   }
 }
 
-const commitOf = (revision: string) => git("rev-parse", "--verify", "--quiet", "--short", `${revision}^{commit}`);
-const noSuch = (revision: string) => `--base ${revision}: no such revision; must be a commit, tag or branch`;
-
-/** Checks a commit out and builds it. `tidy` removes it; signals that end the bench do, too. */
-async function worktree(commit: string): Promise<{ readonly folder: string; tidy(): void }> {
+/**
+ * Calls `use` with the folder of a built worktree of the revision, and removes the worktree afterwards. Signals that end the
+ * bench remove it, too. Ends the bench if there is no such revision.
+ */
+export async function atRevision<T>(revision: string, use: (folder: string, commit: string) => Promise<T>): Promise<T> {
+  const commit = git("rev-parse", "--verify", "--quiet", "--short", `${revision}^{commit}`);
+  if (commit === "") return refuse(`--base ${revision}: no such revision; must be a commit, tag or branch`);
   const folder = `${root}build/base/${commit}-${process.pid}/`;
   const tidy = () => {
     git("worktree", "remove", "--force", folder);
@@ -68,41 +57,24 @@ async function worktree(commit: string): Promise<{ readonly folder: string; tidy
     });
   try {
     await checkOut(commit, folder);
-  } catch (error) {
+    return await use(folder, commit);
+  } finally {
     tidy();
-    throw error;
   }
-  return { folder, tidy };
 }
 
-async function runComparison(bench: Bench): Promise<number> {
-  const revision = text("--base", "");
-  const pairs = number("--pairs", PAIRS);
-  const commit = commitOf(revision);
-  if (commit === "") return refuse(noSuch(revision));
-  if (!Number.isInteger(pairs) || pairs < 1) return refuse(`--pairs ${pairs}: must be a whole number of at least 1`);
-  if (has("--server")) return refuse("--server: not with --base, which runs the server of each tree");
+async function runComparison(bench: Bench, pairs: number, folder: string, commit: string): Promise<number> {
   const mine = `${root}build/base/tree-${process.pid}/`;
-  let done = () => {};
+  const ofBase = () => costsOf(bench, folder, `${folder}bench/results/`);
+  const runs = { base: ofBase, again: ofBase, tree: () => costsOf(bench, root, mine) };
   try {
-    const { folder, tidy } = await worktree(commit);
-    done = tidy;
-    const trees = { base: folder, again: folder, tree: root };
-    const rounds: Round[] = [];
-    while (rounds.length < pairs) {
-      const round: Partial<Record<Run, Costs>> = {};
-      for (const run of orderOf(rounds.length)) {
-        progress(`${bench.name}: round ${rounds.length + 1} of ${pairs}, ${run === "tree" ? "this tree" : commit}`);
-        round[run] = await costsOf(bench, trees[run], run === "tree" ? mine : `${folder}bench/results/`);
-      }
-      rounds.push(round as Round);
-    }
-    return show(bench.name, commit, rounds);
-  } catch (error) {
-    console.error(`\n${error instanceof Error ? error.message : error}`);
-    return 1;
+    const { base, again, tree } = await inTurns(bench.name, pairs, runs);
+    return show(
+      bench.name,
+      commit,
+      base.map((each, round) => ({ base: each, again: again[round]!, tree: tree[round]! })),
+    );
   } finally {
-    done();
     rmSync(mine, { recursive: true, force: true });
   }
 }
@@ -126,7 +98,10 @@ async function costsOf({ name, script, flags = [], costs }: Bench, tree: string,
   await run([process.execPath, script, ...passedOn(process.argv.slice(2)), ...flags, ...elsewhere], tree);
   const line = lastLine(file);
   if (line === undefined || line === before) throw new Error(`${script} of ${tree} wrote no result`);
-  return costs(JSON.parse(line) as never);
+  const read = JSON.parse(line);
+  if (typeof costs === "function") return costs(read as never);
+  const valueAt = (path: string) => path.split(".").reduce((value, key) => value?.[key], read);
+  return Object.fromEntries(Object.entries(costs).map(([name, path]) => [name, valueAt(path)]));
 }
 
 /** Runs a command. If it fails, throws an error with its output, because an earlier revision may not know a flag. */
@@ -153,7 +128,7 @@ function show(name: string, commit: string, rounds: readonly Round[]): number {
 const ratios = ({ baseToBase, apart, treeToBase }: MetricComparison) =>
   [baseToBase, apart, treeToBase].map((ratio) => (Number.isFinite(ratio) ? ratio.toFixed(3) : "-"));
 
-function refuse(why: string): number {
+function refuse(why: string): never {
   console.error(why);
-  return 2;
+  process.exit(2);
 }

@@ -1,6 +1,6 @@
 /** Reads how long garbage collections pause a server's thread, from the runtime's log (JavaScriptCore, `logGC`). */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { root } from "./results.ts";
+import { root } from "./bench.ts";
 
 /** The garbage collections of the serving thread. The first heap in the log is that thread's. */
 export class Collections {

@@ -5,7 +5,7 @@
 import { median } from "./numbers.ts";
 
 /** The results of a run, by name. All are positive, and less is better. */
-export type Costs = Readonly<Record<string, number>>;
+export type Costs<Value = number> = Readonly<Record<string, Value>>;
 
 export const RUNS = ["base", "again", "tree"] as const;
 export type Run = (typeof RUNS)[number];
@@ -27,12 +27,6 @@ export interface MetricComparison {
   /** The tree divided by the geometric mean of the base's two runs, median of the rounds. */
   readonly treeToBase: number;
   readonly verdict: Verdict;
-}
-
-/** Returns the order of the runs in a round. Each run has each place in turn, so that leftovers of a run affect all. */
-export function orderOf(round: number): Run[] {
-  const first = round % RUNS.length;
-  return [...RUNS.slice(first), ...RUNS.slice(0, first)];
 }
 
 /** Returns the words of the command line for each run, without the options of the comparison. */

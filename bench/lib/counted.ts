@@ -4,14 +4,8 @@ import type { DiedLine, HeaderLine, RequestLine, TruthLine } from "../../src/tru
 import { fileOfWorker } from "../../src/truth/worker-file.ts";
 
 /** The counters of one engine that both the logs and the metrics have. */
-export interface EngineCounters {
-  stop: number;
-  length: number;
-  outputTokens: number;
-  promptTokens: number;
-  cachedTokens: number;
-  steps: number;
-}
+export const COUNTERS = ["stop", "length", "outputTokens", "promptTokens", "cachedTokens", "steps"] as const;
+export type EngineCounters = Readonly<Record<(typeof COUNTERS)[number], number>>;
 
 /** One worker process from its start to its end. A killed worker is followed by another life with the same number. */
 export interface Life {
@@ -27,29 +21,25 @@ export interface Life {
   readonly counted: ReadonlyMap<number, EngineCounters>;
 }
 
-const NOTHING: EngineCounters = { stop: 0, length: 0, outputTokens: 0, promptTokens: 0, cachedTokens: 0, steps: 0 };
-
-export function plus(a: EngineCounters, b: EngineCounters): EngineCounters {
-  const names = Object.keys(NOTHING) as (keyof EngineCounters)[];
-  return Object.fromEntries(names.map((name) => [name, a[name] + b[name]])) as unknown as EngineCounters;
+/** Adds counters to those of an engine. */
+function addTo(engines: Map<number, EngineCounters>, engine: number, more: Partial<EngineCounters>): void {
+  const before = engines.get(engine);
+  const sums = COUNTERS.map((name) => [name, (before?.[name] ?? 0) + (more[name] ?? 0)]);
+  engines.set(engine, Object.fromEntries(sums) as EngineCounters);
 }
 
 /** Returns the lives of all workers, in no order. Throws if a log that was closed in order has dropped a row. */
 export function livesOf(file: string, workers: number): Life[] {
-  return Array.from({ length: workers }, (_, worker) => worker).flatMap((worker) => {
+  return Array.from({ length: workers }, (_, worker) => {
     const name = fileOfWorker(file, worker);
-    const files = [name, ...Array.from({ length: 99 }, (_, age) => `${name}.${age + 1}`)].filter((path) =>
-      existsSync(path),
-    );
-    return files.map((path) => lifeOf(path, worker));
-  });
+    const files = [name, ...Array.from({ length: 99 }, (_, age) => `${name}.${age + 1}`)];
+    return files.filter((path) => existsSync(path)).map((path) => lifeOf(path, worker));
+  }).flat();
 }
 
 function lifeOf(file: string, worker: number): Life {
-  const lines = readFileSync(file, "latin1")
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line) as TruthLine);
+  const text = readFileSync(file, "latin1").trimEnd();
+  const lines = text.split("\n").map((line) => JSON.parse(line) as TruthLine);
   const header = lines[0] as HeaderLine;
   const last = lines.at(-1)!;
   if (header.type !== "header" || header.file !== 0 || header.worker !== worker)
@@ -59,12 +49,10 @@ function lifeOf(file: string, worker: number): Life {
   if (last.type !== "end" && last.type !== "died") throw new Error(`${file}: the log has no line "end" or "died"`);
   const rows = lines.filter((line) => line.type === "request");
   const written = new Map<number, EngineCounters>();
-  const add = (engine: number, more: Partial<EngineCounters>) =>
-    written.set(engine, plus(written.get(engine) ?? NOTHING, { ...NOTHING, ...more }));
   for (const line of lines) {
-    if (line.type === "step" && line.dueUs !== null) add(line.engine, { steps: 1 });
+    if (line.type === "step" && line.dueUs !== null) addTo(written, line.engine, { steps: 1 });
     if (line.type !== "request" || line.reason === null) continue;
-    add(line.engine, {
+    addTo(written, line.engine, {
       ...(line.reason === "stop" || line.reason === "length" ? { [line.reason]: 1 } : {}),
       outputTokens: line.outputTokens,
       // The metrics count the prompt with the first token.
@@ -75,19 +63,14 @@ function lifeOf(file: string, worker: number): Life {
     const aborts = rows.filter(({ reason }) => reason === "abort").length;
     return { worker, died: null, rows, aborts, written, counted: written };
   }
-  const counted = last.engines.map(({ engine, finished, ...rest }) => {
-    const { stop, length } = finished;
-    const { outputTokens, promptTokens, cachedTokens, steps } = rest;
-    return [engine, { stop, length, outputTokens, promptTokens, cachedTokens, steps }] as const;
-  });
-  return { worker, died: last, rows, aborts: last.outcomes.abort, written, counted: new Map(counted) };
+  const counted = new Map<number, EngineCounters>();
+  for (const { engine, finished, ...rest } of last.engines) addTo(counted, engine, { ...rest, ...finished });
+  return { worker, died: last, rows, aborts: last.outcomes.abort, written, counted };
 }
 
 /** Returns the sums over all lives, by engine. */
 export function totalsOf(lives: readonly Life[], which: "written" | "counted"): Map<number, EngineCounters> {
   const totals = new Map<number, EngineCounters>();
-  for (const life of lives) {
-    for (const [engine, counted] of life[which]) totals.set(engine, plus(totals.get(engine) ?? NOTHING, counted));
-  }
+  for (const life of lives) for (const [engine, counted] of life[which]) addTo(totals, engine, counted);
   return totals;
 }

@@ -3,7 +3,7 @@ import { messagesFields } from "../../src/servers/vllm/messages/fields.ts";
 import { chatFields, completionFields } from "../../src/servers/vllm/openai/fields.ts";
 import { responsesFields } from "../../src/servers/vllm/responses/fields.ts";
 import { HTTP2_ATTACKS, type Http2Attack } from "./http2-attacks.ts";
-import { freePort } from "./process.ts";
+import { freePort } from "./servers.ts";
 
 export interface HoldRow {
   readonly name: string;
@@ -29,45 +29,47 @@ const times = <T>(count: number, item: (at: number) => T): T[] => Array.from({ l
 /** Returns `count` token ids that every vocabulary has. */
 const ids = (count: number) => times(count, (at) => 300 + (at % 500));
 
-const chat = (name: string, more: () => object): HoldRow => ({
-  name,
-  path: CHAT,
-  body: () => JSON.stringify({ messages, max_tokens: 5, ...more() }),
+/** Returns a row whose body is the JSON of these fields. */
+const json = (name: string, path: string, fields: () => object): HoldRow => ({
+  ...{ name, path, body: () => JSON.stringify(fields()) },
 });
-const completion = (name: string, more: () => object): HoldRow => ({
-  name,
-  path: COMPLETIONS,
-  body: () => JSON.stringify({ max_tokens: 5, ...more() }),
-});
+const chat = (name: string, more: () => object) => json(name, CHAT, () => ({ messages, max_tokens: 5, ...more() }));
+const completion = (name: string, more: () => object) => json(name, COMPLETIONS, () => ({ max_tokens: 5, ...more() }));
+const prompts = (count: number, length: number) => ({ prompt: times(count, () => ids(length)) });
 const manyLong = (name: string, more: object) =>
-  completion(name, () => ({ prompt: times(100, () => ids(100_000)), max_tokens: 1, ...more }));
+  completion(name, () => ({ ...prompts(100, 100_000), max_tokens: 1, ...more }));
+const response = (name: string, more: object) =>
+  json(name, "/v1/responses", () => ({
+    ...{ input: "Hello", max_output_tokens: 1000, ignore_eos: true, top_logprobs: 20 },
+    ...{ include: ["message.output_text.logprobs"], ...more },
+  }));
 /** Returns a row with a body that JSON.stringify would not write. */
 const text = (name: string, body: () => string): HoldRow => ({ name, path: CHAT, body });
 const around = (inside: string) => `{"messages":${JSON.stringify(messages)},"max_tokens":5${inside}}`;
 
+const withParts = (content: object[]) => ({ messages: [{ role: "user", content }] });
+const tool = (name: string) => ({ type: "function", function: { name, parameters: { type: "object" } } });
 const get = (name: string, path: string): HoldRow => ({ name, path, method: "GET", body: () => "" });
-const MODEL = ["--tokenizer", new URL("../../test/conformance/model", import.meta.url).pathname];
+/** Returns a row for a server with the chat template of a model. */
+const withModel = (count: number, name: string): HoldRow => ({
+  ...chat(name, () => ({ messages: times(count, () => messages[0]) })),
+  flags: ["--tokenizer", new URL("../../test/conformance/model", import.meta.url).pathname],
+});
 
 const KNOWN: readonly HoldRow[] = [
   completion("prompt_logprobs 20, 10,000 tokens", () => ({ prompt: ids(10_000), prompt_logprobs: 20 })),
   completion("prompt_logprobs 20, 100,000 tokens", () => ({ prompt: ids(100_000), prompt_logprobs: 20 })),
   completion("echo, logprobs 5, 100,000 tokens", () => ({ prompt: ids(100_000), echo: true, logprobs: 5 })),
-  completion("echo, logprobs 20, 256 prompts of 200", () => ({
-    prompt: times(256, () => ids(200)),
-    echo: true,
-    logprobs: 20,
-  })),
+  completion("echo, logprobs 20, 256 prompts of 200", () => ({ ...prompts(256, 200), echo: true, logprobs: 20 })),
   chat("logprobs 20, 20,000 tokens of output", () => ({ logprobs: true, top_logprobs: 20, max_tokens: 20_000 })),
   { ...text("six bodies of 58 MB", () => around(`,"metadata":"${"x".repeat(58e6)}"`)), count: 6 },
   chat("script of 18 MB", () => ({ understudy: { script: "word ".repeat(3_600_000) } })),
   chat("script of a million steps", () => ({ understudy: { script: times(1e6, () => [300]) } })),
   chat("logit_bias of 500,000", () => ({ logit_bias: Object.fromEntries(times(500_000, (at) => [String(at), 1])) })),
   chat("a million stop_token_ids", () => ({ stop_token_ids: times(1e6, (at) => at % 30_000) })),
-  { name: "/detokenize of 5 million ids", path: "/detokenize", body: () => JSON.stringify({ tokens: ids(5e6) }) },
+  json("/detokenize of 5 million ids", "/detokenize", () => ({ tokens: ids(5e6) })),
   chat("100,000 bad_words", () => ({ bad_words: times(100_000, (at) => `word${at}`) })),
-  chat("100,000 tools", () => ({
-    tools: times(100_000, (at) => ({ type: "function", function: { name: `f${at}`, parameters: { type: "object" } } })),
-  })),
+  chat("100,000 tools", () => ({ tools: times(100_000, (at) => tool(`f${at}`)) })),
   text("a number of 60 million digits", () => around(`,"seed":${"1".repeat(60e6)}`)),
   text("60 MB of blanks", () => around(" ".repeat(60e6))),
   text("18 MB of keys", () => around(times(1.2e6, (at) => `,"k${at}":${at % 10}`).join(""))),
@@ -76,80 +78,41 @@ const KNOWN: readonly HoldRow[] = [
   { ...get("8,000 of /openapi.json on a connection", "/openapi.json"), count: 8000, pipelined: "read" },
   { ...get("8,000 of /docs on a connection", "/docs"), count: 8000, pipelined: "read" },
   chat("a stop string of 30 MB", () => ({ stop: ["x".repeat(3e7)] })),
-  chat("a content part whose type has 30 MB", () => ({
-    messages: [{ role: "user", content: [{ type: "x".repeat(3e7) }] }],
-  })),
-  {
-    name: "/tokenize of 300,000 messages",
-    path: "/tokenize",
-    body: () => JSON.stringify({ messages: times(300_000, () => messages[0]!) }),
-  },
-  { name: "/tokenize of 1 MB", path: "/tokenize", body: () => JSON.stringify({ prompt: "word ".repeat(200_000) }) },
-  completion("1,024 prompts of 200", () => ({ prompt: times(1024, () => ids(200)), max_tokens: 1 })),
+  chat("a content part whose type has 30 MB", () => withParts([{ type: "x".repeat(3e7) }])),
+  json("/tokenize of 300,000 messages", "/tokenize", () => ({ messages: times(300_000, () => messages[0]) })),
+  json("/tokenize of 1 MB", "/tokenize", () => ({ prompt: "word ".repeat(200_000) })),
+  completion("1,024 prompts of 200", () => ({ ...prompts(1024, 200), max_tokens: 1 })),
   manyLong("100 prompts of 100,000 ids", {}),
   manyLong("100 prompts of 100,000 ids, greedy", { temperature: 0 }),
   manyLong("100 prompts of 100,000 ids, shown", { return_token_ids: true }),
   manyLong("100 prompts of 100,000 ids, shown, a stream", { return_token_ids: true, stream: true }),
   manyLong("100 prompts of 100,000 ids, echoed", { echo: true }),
   manyLong("100 prompts of 100,000 ids, echoed, a stream", { echo: true, stream: true }),
-  completion("n of 16, 1,024 prompts", () => ({ prompt: times(1024, () => ids(20)), n: 16, max_tokens: 1 })),
+  completion("n of 16, 1,024 prompts", () => ({ ...prompts(1024, 20), n: 16, max_tokens: 1 })),
   completion("n of 300, a prompt of 10,000 ids", () => ({ prompt: ids(10_000), n: 300, max_tokens: 1 })),
   chat("n of 16,384", () => ({ n: 16_384, max_tokens: 1 })),
   chat("n of 16,384, a stream", () => ({ n: 16_384, max_tokens: 1, stream: true })),
   chat("a beam of 1,000", () => ({ n: 1000, use_beam_search: true, max_tokens: 20, ignore_eos: true })),
-  chat("one message of 20,000 parts", () => ({
-    messages: [{ role: "user", content: times(20_000, () => ({ type: "text", text: "word" })) }],
-  })),
+  chat("one message of 20,000 parts", () => withParts(times(20_000, () => ({ type: "text", text: "word" })))),
   chat("20,000 messages, something wrong in each", () => ({ messages: times(20_000, () => ({ role: "user" })) })),
   completion("echo, logprobs 5, 10,000 tokens, a stream", () => ({
-    prompt: ids(10_000),
-    echo: true,
-    logprobs: 5,
-    stream: true,
+    ...{ prompt: ids(10_000), echo: true, logprobs: 5, stream: true },
   })),
   completion("a prompt of 250,000 ids", () => ({ prompt: ids(250_000) })),
-  {
-    name: "a response of 1,000 tokens with log probabilities",
-    path: "/v1/responses",
-    body: () =>
-      JSON.stringify({
-        ...{ input: "Hello", max_output_tokens: 1000, ignore_eos: true, top_logprobs: 20 },
-        include: ["message.output_text.logprobs"],
-      }),
-  },
-  {
-    name: "a stream of a response of 1,000 tokens with log probabilities",
-    path: "/v1/responses",
-    body: () =>
-      JSON.stringify({
-        ...{ input: "Hello", max_output_tokens: 1000, ignore_eos: true, top_logprobs: 20, stream: true },
-        include: ["message.output_text.logprobs"],
-      }),
-  },
+  response("a response of 1,000 tokens with log probabilities", {}),
+  response("a stream of a response of 1,000 tokens with log probabilities", { stream: true }),
   chat("logprobs 20, 500 tokens of output in an event", () => ({
     ...{ logprobs: true, top_logprobs: 20, max_tokens: 500, ignore_eos: true, stream: true, stream_interval: 500 },
   })),
   completion("logprobs 20, 500 tokens of output in two events", () => ({
     ...{ prompt: "Hello", logprobs: 20, max_tokens: 500, ignore_eos: true, stream: true, stream_interval: 250 },
   })),
-  {
-    ...chat("20,000 messages, a model's own template", () => ({ messages: times(20_000, () => messages[0]) })),
-    flags: MODEL,
-  },
-  {
-    ...chat("500 messages of 30 kB, a model's own template", () => ({ messages: times(500, () => messages[0]) })),
-    flags: MODEL,
-  },
-  {
-    name: "embeddings, 22 MB",
-    path: "/v1/embeddings",
-    body: () => JSON.stringify({ input: times(2048, () => "word"), dimensions: 512 }),
-  },
-  {
-    name: "a batch of 4 MB",
-    path: `${CHAT}/batch`,
-    body: () => JSON.stringify({ messages: times(20, () => times(4000, () => messages[0])), max_tokens: 1 }),
-  },
+  withModel(20_000, "20,000 messages, a model's own template"),
+  withModel(500, "500 messages of 30 kB, a model's own template"),
+  json("embeddings, 22 MB", "/v1/embeddings", () => ({ input: times(2048, () => "word"), dimensions: 512 })),
+  json("a batch of 4 MB", `${CHAT}/batch`, () => ({
+    ...{ messages: times(20, () => times(4000, () => messages[0])), max_tokens: 1 },
+  })),
   { name: "an invocation of 4 MB", path: "/invocations", body: () => around(`,"user":"${"x".repeat(4e6)}"`) },
 ];
 

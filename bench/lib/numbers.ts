@@ -3,7 +3,7 @@
 /** Returns the value below which `share` (0 to 1) of the samples lie. NaN without samples. */
 export function quantile(samples: ArrayLike<number>, share: number): number {
   const sorted = Float64Array.from(samples).sort();
-  return sorted.length === 0 ? Number.NaN : sorted[Math.floor((sorted.length - 1) * share)]!;
+  return sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN;
 }
 
 export function median(samples: ArrayLike<number>): number {
@@ -13,10 +13,22 @@ export function median(samples: ArrayLike<number>): number {
   return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
+/** Returns the median of each figure of some runs, by its name. */
+export function medians<Name extends string>(runs: readonly Readonly<Record<Name, number>>[]): Record<Name, number> {
+  const names = Object.keys(runs[0]!) as Name[];
+  return Object.fromEntries(names.map((name) => [name, median(runs.map((run) => run[name]))])) as Record<Name, number>;
+}
+
+/** Returns the quotient of the two values of each round, as a median. */
+export const medianRatio = (values: readonly number[], to: readonly number[]) =>
+  median(values.map((value, round) => value / to[round]!));
+
+const meanOf = (samples: readonly number[]) => samples.reduce((sum, value) => sum + value, 0) / samples.length;
+
 /** Returns the slope of the straight line through equidistant samples, per sample. */
 export function slope(samples: readonly number[]): number {
   const middle = (samples.length - 1) / 2;
-  const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
+  const mean = meanOf(samples);
   let above = 0;
   let below = 0;
   for (const [i, value] of samples.entries()) {
@@ -28,7 +40,7 @@ export function slope(samples: readonly number[]): number {
 
 /** Returns the mean of the samples, and its standard error. */
 export function meanAndError(samples: readonly number[]): { readonly mean: number; readonly error: number } {
-  const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
+  const mean = meanOf(samples);
   const variance = samples.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (samples.length - 1);
   return { mean, error: Math.sqrt(variance / samples.length) };
 }

@@ -9,10 +9,9 @@ import { lookup } from "../../src/cli/options/lookup.ts";
 import { takeReplayOptions } from "../../src/cli/replay/replay-options.ts";
 import { resolveFlags } from "../../src/cli/serve/resolve.ts";
 import { coreName } from "../../src/engine/trtllm-setup.ts";
-import { Replay } from "../../src/tools/replay/replay.ts";
 import { openTrace } from "../../src/workloads/open.ts";
-import { requests } from "../../src/workloads/requests.ts";
-import { root } from "./results.ts";
+import { root } from "./bench.ts";
+import { replayOf } from "./replay-of.ts";
 
 const [times, ...argv] = process.argv.slice(2);
 const own = takeReplayOptions(argv);
@@ -31,24 +30,12 @@ for (let round = 0; round < Number(times); round++) {
   if ("error" in resolved) throw new Error(resolved.error);
   const { engine } = resolved.config;
   module ??= await WebAssembly.compile(await Bun.file(`${root}build/${coreName(engine)}.wasm`).arrayBuffer());
-  const wanted = { seed: 0, limit: Number.POSITIVE_INFINITY, rateScale: 1, onBad: null };
   const began = performance.now();
-  const replay = new Replay({
-    config: engine,
-    module,
-    engines: 1,
-    requests: requests(trace, "bench", wanted),
-    pace: trace.pace,
-    untilUs: Number.POSITIVE_INFINITY,
-  });
-  replay.run();
+  const replay = replayOf(engine, module, trace);
   seconds.push((performance.now() - began) / 1000);
   trace.close();
   const { promptTokens, generationTokens } = replay.fleet.snapshots()[0]!;
-  totals = {
-    requests: replay.counts.finished,
-    outputTokens: generationTokens,
-    tokens: promptTokens + generationTokens,
-  };
+  const outputTokens = generationTokens;
+  totals = { requests: replay.counts.finished, outputTokens, tokens: promptTokens + outputTokens };
 }
 console.log(JSON.stringify({ rounds: seconds, ...totals }));

@@ -5,8 +5,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { serve } from "../../test/server.ts";
 import { type EngineCounters, type Life, livesOf, totalsOf } from "./counted.ts";
-import { root } from "./results.ts";
 
 export interface Plan {
   readonly workers: number;
@@ -14,9 +14,6 @@ export interface Plan {
   readonly concurrency: number;
   /** True if a worker is killed with SIGKILL once half of the requests have begun. */
   readonly kill: boolean;
-  readonly flags?: readonly string[];
-  /** Path of the program to start. Default: `src/main.ts`. */
-  readonly program?: string;
 }
 
 /** The end of a request for its client: answered, left by the client, refused, or broken off by the server. */
@@ -34,17 +31,18 @@ export interface Outcome {
   readonly fell: readonly string[];
   readonly last: Scrape;
   readonly lives: readonly Life[];
+  /** Text that the server printed. */
+  readonly output: string;
   /** Counters by engine, in the last scrape and in the logs. */
   readonly shown: ReadonlyMap<number, EngineCounters>;
   readonly counted: ReadonlyMap<number, EngineCounters>;
-  /** The server's standard error. */
-  readonly output: string;
   readonly exitCode: number;
 }
 
-const TIMING = ["--timing", "linear:base=1ms,prefill=0.001ms,decode=0.01ms"];
-const MAIN = `${root}src/main.ts`;
-const QUIET = ["--disable-uvicorn-access-log"];
+const FLAGS = [
+  ...["--timing", "linear:base=1ms,prefill=0.001ms,decode=0.01ms", "--disable-uvicorn-access-log"],
+  ...["--served-model-name", "m"],
+];
 const COUNTER = /(_total|_bucket|_count|_sum)(\{|$)/;
 const SCRAPE_EVERY_MS = 10;
 const SUCCESSOR_MS = 1000;
@@ -71,18 +69,12 @@ export function fallen(before: Scrape, after: Scrape): string[] {
   });
 }
 
-export async function workersRun({
-  workers,
-  requests,
-  concurrency,
-  kill,
-  flags = [],
-  program = MAIN,
-}: Plan): Promise<Outcome> {
+export async function workersRun({ workers, requests, concurrency, kill }: Plan): Promise<Outcome> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-workers-"));
   try {
     const file = join(folder, "truth.jsonl");
-    const server = await start(program, [...TIMING, ...QUIET, ...flags], workers, file);
+    const server = await serve([...FLAGS, "--workers", String(workers), "--truth-log", file]);
+    const pids = /workers +\d+ processes: ([\d, ]+)/.exec(server.output())![1]!.split(", ").map(Number);
     const load = new Load(server.url);
     const watched = watch(server.url, load);
     const killAt = kill ? Math.floor(requests / 2) : Number.POSITIVE_INFINITY;
@@ -90,7 +82,7 @@ export async function workersRun({
     const client = async () => {
       while (next < requests) {
         const i = next++;
-        if (i === killAt) process.kill(server.pids[i % workers]!, "SIGKILL");
+        if (i === killAt) process.kill(pids[i % workers]!, "SIGKILL");
         await load.request(i);
       }
     };
@@ -98,58 +90,19 @@ export async function workersRun({
     load.over = true;
     const { scrapes, fell, before } = await watched;
     const last = await atRest(server.url);
-    fell.push(...fallen(before, last));
     // The worker that replaces the killed one writes the last line of its log only once it serves.
     if (kill) await Bun.sleep(SUCCESSOR_MS);
     const exitCode = await server.stop();
     const lives = livesOf(file, workers);
     return {
-      endings: load.endings,
-      complete: load.complete,
-      scrapes: scrapes + 1,
-      fell,
-      last,
-      lives,
-      shown: shownBy(last),
-      counted: totalsOf(lives, "counted"),
+      ...{ endings: load.endings, complete: load.complete, scrapes: scrapes + 1, lives, exitCode },
       output: server.output(),
-      exitCode,
+      ...{ fell: [...fell, ...fallen(before, last)], last },
+      ...{ shown: shownBy(last), counted: totalsOf(lives, "counted") },
     };
   } finally {
     rmSync(folder, { recursive: true });
   }
-}
-
-async function start(program: string, flags: readonly string[], workers: number, truth: string) {
-  const words = ["--served-model-name", "m", "--port", "0", "--workers", String(workers), "--truth-log", truth];
-  const child = Bun.spawn([process.execPath, program, "serve", ...words, ...flags], {
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  let output = "";
-  void (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) output += chunk;
-  })();
-  let text = "";
-  const banner = Promise.withResolvers<void>();
-  void (async () => {
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      text += chunk;
-      if (/\n {2}try /.test(text)) banner.resolve();
-    }
-    banner.reject(new Error(`the server ended before its banner:\n${text}${output}`));
-  })();
-  await banner.promise;
-  return {
-    url: /http:\/\/[\d.]+:\d+/.exec(text)![0],
-    pids: /workers +\d+ processes: ([\d, ]+)/.exec(text)![1]!.split(", ").map(Number),
-    output: () => output,
-    stop: () => {
-      child.kill("SIGTERM");
-      return child.exited;
-    },
-  };
 }
 
 /** The clients. Most read their answer to its end, some leave earlier, some send a request that is refused. */
@@ -162,51 +115,44 @@ class Load {
 
   async request(i: number): Promise<void> {
     const leaves = i % 10 === 3;
-    const stream = leaves || i % 3 !== 0;
-    const refused = i % 50 === 7;
-    const leave = new AbortController();
     const body = {
       model: "m",
       // Some prompts share a prefix.
       prompt: `${"more words ".repeat(i % 40)} request ${i}`,
-      stream,
-      max_tokens: refused ? 0 : 1 + (leaves ? 200 : i % 40),
+      stream: leaves || i % 3 !== 0,
+      max_tokens: i % 50 === 7 ? 0 : 1 + (leaves ? 200 : i % 40),
       ignore_eos: true,
       // Most of the answers to these requests contain a stop string.
       ...(i % 7 === 2 ? { stop: ["and", "the"] } : {}),
     };
-    try {
-      const response = await fetch(`${this.url}/v1/completions`, {
-        method: "POST",
-        headers: { "content-type": "application/json", "x-request-id": `${i}` },
-        body: JSON.stringify(body),
-        signal: leave.signal,
-        // With a new connection per request the kernel spreads them over the workers, and fetch repeats none.
-        keepalive: false,
-      });
-      if (response.status === 400) {
-        await response.arrayBuffer();
-        this.endings.refused++;
-        return;
-      }
-      const decoder = new TextDecoder();
-      let text = "";
-      for await (const chunk of response.body!) {
-        text += decoder.decode(chunk as Uint8Array, { stream: true });
-        if (leaves) break; // closes the connection
-      }
-      if (leaves) {
-        leave.abort();
-        this.endings.left++;
-        return;
-      }
-      if (response.status !== 200 || !(stream ? text.endsWith("data: [DONE]\n\n") : text.endsWith("}")))
-        throw new Error(`${response.status} ${text.slice(-100)}`);
-      this.endings.complete++;
-      this.complete.add(`cmpl-${i}-0`);
-    } catch {
-      this.endings.cut++;
+    const ending = await this.#send(body, `${i}`, leaves).catch(() => "cut" as const);
+    this.endings[ending]++;
+    if (ending === "complete") this.complete.add(`cmpl-${i}-0`);
+  }
+
+  async #send(body: { readonly stream: boolean }, id: string, leaves: boolean): Promise<Ending> {
+    const leave = new AbortController();
+    const response = await fetch(`${this.url}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-request-id": id },
+      body: JSON.stringify(body),
+      signal: leave.signal,
+      // With a new connection per request the kernel spreads them over the workers, and fetch repeats none.
+      keepalive: false,
+    });
+    if (response.status === 400) {
+      await response.arrayBuffer();
+      return "refused";
     }
+    if (leaves) {
+      for await (const _ of response.body!) break; // closes the connection
+      leave.abort();
+      return "left";
+    }
+    const text = await response.text();
+    const isWhole = body.stream ? text.endsWith("data: [DONE]\n\n") : text.endsWith("}");
+    if (response.status === 200 && isWhole) return "complete";
+    throw new Error(`${response.status} ${text.slice(-100)}`);
   }
 }
 
@@ -256,11 +202,8 @@ function shownBy(scrape: Scrape): Map<number, EngineCounters> {
     const of = (name: string, labels = "") => scrape.get(`${name}{engine="${engine}"${labels},model_name="m"}`)!;
     const ended = (reason: string) => of("vllm:request_success_total", `,finished_reason="${reason}"`);
     shown.set(engine, {
-      stop: ended("stop"),
-      length: ended("length"),
-      outputTokens: of("vllm:generation_tokens_total"),
-      promptTokens: of("vllm:prompt_tokens_total"),
-      cachedTokens: of("vllm:prompt_tokens_cached_total"),
+      ...{ stop: ended("stop"), length: ended("length"), outputTokens: of("vllm:generation_tokens_total") },
+      ...{ promptTokens: of("vllm:prompt_tokens_total"), cachedTokens: of("vllm:prompt_tokens_cached_total") },
       steps: scrape.get(`understudy_steps_total{engine="${engine}"}`)!,
     });
   }

@@ -8,7 +8,7 @@ import { coreSetup } from "../../src/engine/setup.ts";
 import { coreName } from "../../src/engine/trtllm-setup.ts";
 import { startCore } from "../../src/engine/wasm/core.ts";
 import { loadAnswers } from "../../src/text/answers/answers.ts";
-import { root } from "../lib/results.ts";
+import { root } from "../lib/bench.ts";
 
 const PROMPT_TOKENS = 16;
 const EOS_ID = 200_002;
@@ -30,7 +30,7 @@ export async function loadDecoding(changed: Partial<EngineConfig> = {}): Promise
   return new Batch(startCore(await WebAssembly.compile(bytes), setup));
 }
 
-export interface DecodeResult {
+interface DecodeResult {
   readonly tokens: number;
   readonly steps: number;
   readonly ms: number;
@@ -45,7 +45,7 @@ let nowUs = 0;
  * steps are planned ahead, like in the live loop by default. The checksum covers the first and last token of each outbox.
  */
 export function decode(batch: Batch, sequences: number, tokens: number): DecodeResult {
-  for (let i = 0; i < sequences; i++) submit(batch, i, tokens);
+  for (let i = 0; i < sequences; i++) submit(batch, i, order++, PROMPT_TOKENS, tokens, nowUs);
   const { views } = batch.core;
   batch.plan(nowUs);
   batch.plan(nowUs);
@@ -64,16 +64,9 @@ export function decode(batch: Batch, sequences: number, tokens: number): DecodeR
   return { tokens: count, steps, ms: performance.now() - began, checksum };
 }
 
-function submit(batch: Batch, i: number, tokens: number): void {
-  const prompt = Array.from({ length: PROMPT_TOKENS }, (_, k) => (Math.imul(i + 1, 7919) + k) & 0xffff);
-  batch.add({
-    ...PLAIN,
-    prompt,
-    promptTokens: PROMPT_TOKENS,
-    maxTokens: tokens,
-    seed: i + 1,
-    order: order++,
-    arrivalUs: nowUs,
-    queuedUs: nowUs,
-  });
+/** Adds a request whose token ids and seed follow from `n`. Returns its handle, or `NONE` if the core has no room. */
+export function submit(batch: Batch, n: number, order: number, promptTokens: number, maxTokens: number, nowUs: number) {
+  const prompt = Array.from({ length: promptTokens }, (_, k) => (Math.imul(n + 1, 7919) + k) & 0xffff);
+  const times = { arrivalUs: nowUs, queuedUs: nowUs };
+  return batch.add({ ...PLAIN, prompt, promptTokens, maxTokens, seed: n + 1, order, ...times });
 }

@@ -9,14 +9,13 @@
  * two requests are equal. A round decodes 480 tokens for each of the 256 sequences.
  */
 
-import { median } from "../lib/numbers.ts";
-import { number, rejectUnknown } from "../lib/options.ts";
-import { bar, progress, table } from "../lib/report.ts";
-import { save } from "../lib/results.ts";
+import { bars, options, progress, save, table } from "../lib/bench.ts";
+import { median, medianRatio } from "../lib/numbers.ts";
+import { inTurns } from "../lib/servers.ts";
 import { loadDecoding } from "./decode.ts";
 import { SteadyLoad } from "./steady.ts";
 
-rejectUnknown(["--pairs", "--realtime", "--no-save"]);
+const { pairs } = options({ pairs: 101 }, ["--realtime"]);
 
 const SEQUENCES = 256;
 const STEPS = 480;
@@ -24,7 +23,6 @@ const BLOCK = 16;
 const WAITING = 10_000;
 const POOLS = { small: 10_000, large: 1_000_000 };
 const BAR = { waiting: 1.2, pool: 1.3 };
-const pairs = number("--pairs", 101);
 
 /** Runs one round, in which all sequences start, decode and end. Returns nanoseconds per step. */
 function round(engine: SteadyLoad, waiting: number): number {
@@ -41,23 +39,10 @@ function fill(engine: SteadyLoad, blocks: number, times: number): void {
   for (let used = 0; used < times * blocks; used += perRound) round(engine, 0);
 }
 
-interface Pair {
-  readonly plainNs: number;
-  readonly largeNs: number;
-  readonly ratio: number;
-}
-
-function compare(plain: () => number, large: () => number): Pair {
-  const samples = Array.from({ length: pairs }, (_, i) => {
-    const first = i % 2 === 0 ? plain() : Number.NaN;
-    const second = large();
-    return [i % 2 === 0 ? first : plain(), second] as const;
-  });
-  return {
-    plainNs: median(samples.map(([plainNs]) => plainNs)),
-    largeNs: median(samples.map(([, largeNs]) => largeNs)),
-    ratio: median(samples.map(([plainNs, largeNs]) => largeNs / plainNs)),
-  };
+/** Measures nanoseconds per step of both in turn. */
+async function compare(name: string, plain: () => number, large: () => number) {
+  const ns = await inTurns(`scale: ${name}`, pairs, { plain, large });
+  return { plainNs: median(ns.plain), largeNs: median(ns.large), ratio: medianRatio(ns.large, ns.plain) };
 }
 
 const engine = async (numGpuBlocks: number) =>
@@ -67,16 +52,9 @@ progress("scale: filling the pools");
 const [small, large] = [await engine(POOLS.small), await engine(POOLS.large)];
 fill(small, POOLS.large, 2);
 fill(large, POOLS.large, 2);
-progress("scale: waiting requests");
-const waiting = compare(
-  () => round(small, 0),
-  () => round(small, WAITING),
-);
-progress("scale: size of the pool");
-const pool = compare(
-  () => round(small, 0),
-  () => round(large, 0),
-);
+const plain = () => round(small, 0);
+const waiting = await compare("waiting requests", plain, () => round(small, WAITING));
+const pool = await compare("size of the pool", plain, () => round(large, 0));
 
 table(`One step with ${SEQUENCES} decoding sequences`, [
   ["", "ns per step", "ratio"],
@@ -85,6 +63,5 @@ table(`One step with ${SEQUENCES} decoding sequences`, [
   [`pool of ${POOLS.small} blocks`, pool.plainNs, ""],
   [`pool of ${POOLS.large} blocks`, pool.largeNs, pool.ratio],
 ]);
-console.log(`  ${bar("waiting", waiting.ratio, BAR.waiting, "times")}`);
-console.log(`  ${bar("size of the pool", pool.ratio, BAR.pool, "times")}`);
+bars(["waiting", waiting.ratio, BAR.waiting, "times"], ["size of the pool", pool.ratio, BAR.pool, "times"]);
 save("scale", { sequences: SEQUENCES, waiting, pool });

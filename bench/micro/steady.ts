@@ -1,7 +1,7 @@
 /** Runs a batch that only decodes, as in a server between two arrivals, so that its steps can be timed. */
 import { NONE, Word } from "../../assembly/layout.ts";
 import type { Batch } from "../../src/engine/batch.ts";
-import { PLAIN } from "../../src/engine/core-request.ts";
+import { submit } from "./decode.ts";
 
 /** Prompts have 16 to 31 tokens, so that the requests fill their blocks in different steps. */
 const PROMPT_TOKENS = 16;
@@ -52,17 +52,7 @@ export class SteadyLoad {
   #submit(tokens: number): void {
     const order = this.#order++;
     const promptTokens = PROMPT_TOKENS + (order % PHASES);
-    const prompt = Array.from({ length: promptTokens }, (_, k) => (Math.imul(order + 1, 7919) + k) & 0xffff);
-    const handle = this.batch.add({
-      ...PLAIN,
-      prompt,
-      promptTokens,
-      maxTokens: tokens,
-      seed: order,
-      order,
-      arrivalUs: this.#nowUs,
-      queuedUs: this.#nowUs,
-    });
+    const handle = submit(this.batch, order, order, promptTokens, tokens, this.#nowUs);
     if (handle === NONE) throw new Error("the core has no room for more requests");
     this.#handles.push(handle);
   }

@@ -7,18 +7,15 @@
  */
 
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
-import { FRONT_LIMITS } from "../../src/wire/http/front-limits.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
 import { nativeLanes } from "../../src/wire/lanes/native-lanes.ts";
-import { median } from "../lib/numbers.ts";
-import { number, rejectUnknown } from "../lib/options.ts";
-import { figure, progress, table } from "../lib/report.ts";
-import { save } from "../lib/results.ts";
+import { LOCAL } from "../../test/wire/http1/local-options.ts";
+import { figure, note, options, save, table } from "../lib/bench.ts";
+import { medianRatio, medians } from "../lib/numbers.ts";
+import { inTurns } from "../lib/servers.ts";
 
-rejectUnknown(["--streams", "--pairs", "--no-save"]);
-const STREAMS = number("--streams", 64);
-const PAIRS = number("--pairs", 60);
+const { streams: STREAMS, pairs: PAIRS } = options({ streams: 64, pairs: 60 });
 const EVENTS = 40_000;
 /** Number of warm-up pairs, in which the code is compiled. */
 const WARM_PAIRS = 6;
@@ -39,10 +36,7 @@ const server: HttpServer = new HttpServer(
     },
   },
   {
-    ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS },
-    clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
-    warn() {},
-    epochSeconds: () => 0,
+    ...LOCAL,
   },
 );
 const reader = Bun.spawn([process.execPath, "-e", READER], { env: { ...process.env, PORT: String(server.port) } });
@@ -79,17 +73,12 @@ function writeSingle(row: number): void {
   taken[row]!.goOn(id, pieces[id]!);
 }
 
-interface Cost {
-  readonly userUs: number;
-  readonly systemUs: number;
-}
-
 /** Runs steps until `EVENTS` events are sent. Returns the CPU time per event. */
-async function run(batched: boolean): Promise<Cost> {
+async function run(step: () => number): Promise<{ readonly userUs: number; readonly systemUs: number }> {
   let events = 0;
   const before = process.cpuUsage();
   while (events < EVENTS) {
-    events += batched ? batchedStep() : singleStep();
+    events += step();
     await new Promise(setImmediate);
   }
   for (const lane of taken) lane.clear();
@@ -97,26 +86,19 @@ async function run(batched: boolean): Promise<Cost> {
   return { userUs: user / events, systemUs: system / events };
 }
 
-const pairs: { readonly single: Cost; readonly batched: Cost }[] = [];
-for (let pair = -WARM_PAIRS; pair < PAIRS; pair++) {
-  progress(`writes: pair ${pair} of ${PAIRS}`);
-  const first = await run(pair % 2 === 0);
-  const second = await run(pair % 2 !== 0);
-  const [batched, single] = pair % 2 === 0 ? [first, second] : [second, first];
-  if (pair >= 0) pairs.push({ single, batched });
-}
+const ways = { single: () => run(singleStep), batched: () => run(batchedStep) };
+const pairs = await inTurns("writes", PAIRS, ways, WARM_PAIRS);
 reader.kill();
 await server.stop(true);
 
-const of = (way: "single" | "batched", part: keyof Cost) => median(pairs.map((pair) => pair[way][part]));
-const total = ({ userUs, systemUs }: Cost) => userUs + systemUs;
-const ratio = median(pairs.map(({ single, batched }) => total(batched) / total(single)));
-table(`CPU per event, µs, ${STREAMS} streams, median of ${pairs.length} pairs`, [
+const totals = (way: "single" | "batched") => pairs[way].map(({ userUs, systemUs }) => userUs + systemUs);
+const ratio = medianRatio(totals("batched"), totals("single"));
+const [single, batched] = [medians(pairs.single), medians(pairs.batched)];
+table(`CPU per event, µs, ${STREAMS} streams, median of ${PAIRS} pairs`, [
   ["", "user", "system"],
-  ["written alone", of("single", "userUs"), of("single", "systemUs")],
-  ["one call per step", of("batched", "userUs"), of("batched", "systemUs")],
+  ["written alone", single.userUs, single.systemUs],
+  ["one call per step", batched.userUs, batched.systemUs],
 ]);
-console.log(`  one call per step ÷ written alone: ${figure(ratio)}`);
-const figures = (way: "single" | "batched") => ({ userUs: of(way, "userUs"), systemUs: of(way, "systemUs") });
-save("writes", { streams: STREAMS, ratio, single: figures("single"), batched: figures("batched") });
+note(`one call per step ÷ written alone: ${figure(ratio)}`);
+save("writes", { streams: STREAMS, ratio, single, batched });
 process.exit(0);

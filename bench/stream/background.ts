@@ -1,7 +1,5 @@
 /** Adds load while streams are measured: scrapes, and prompts of 100,000 tokens from a second client. */
-import { Page } from "../lib/page.ts";
-import { chat, prose } from "../lib/prompt.ts";
-import { complete, read } from "../lib/reader.ts";
+import { chat, complete, Page, prose, read } from "../lib/client.ts";
 
 /** Tokens of a long prompt, tokens of its answer, and the time before the first prompt. */
 const LONG = { tokens: 100_000, streamed: 20, afterMs: 3000 };

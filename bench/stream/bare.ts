@@ -1,30 +1,18 @@
 /**
  * Runs a bare server for `--only fit`, which sends a recorded answer with Elysia or with Bun's sockets. It sends one event per
  * stream and turn, as the C server does, and `max_tokens` events per answer. Options: `--port`, `--kind elysia|listen`,
- * `--template` (see anchor.c), `--beside` (number of units of an answer that belong to no token).
+ * `--dump` (a recorded answer), `--beside` (number of units of an answer that belong to no token).
  */
-import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
-import { number, text } from "../lib/options.ts";
+import { number, text } from "../lib/bench.ts";
+import { dumped, units as unitsOf } from "../lib/template.ts";
 
 const port = number("--port", 0);
 const beside = number("--beside", 2);
 const CHAT = "/v1/chat/completions";
 const HEAD_END = "\r\n\r\n";
 
-function unitsOf(path: string): Buffer[] {
-  const file = readFileSync(path);
-  const count = file.readUInt32LE(0);
-  const units: Buffer[] = [];
-  for (let i = 0, at = 4 + 4 * count; i < count; i++) {
-    const end = at + file.readUInt32LE(4 + 4 * i);
-    units.push(file.subarray(at, end));
-    at = end;
-  }
-  return units;
-}
-
-const units = unitsOf(text("--template", ""));
+const units = unitsOf(dumped(text("--dump", "")));
 const first = units[0]!;
 const last = units.at(-1)!;
 const middle = units.slice(1, -1);

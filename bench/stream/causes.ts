@@ -1,8 +1,8 @@
 /** Reads late steps with their causes from the server's truth (docs/reference/truth-log.md) after a run, and summarizes them. */
-import { table } from "../lib/report.ts";
+import { note, table } from "../lib/bench.ts";
 
 /** A step that began more than a millisecond late. */
-export interface LateStep {
+interface LateStep {
   readonly dueUs: number;
   readonly lateUs: number;
   readonly cause: string;
@@ -34,38 +34,35 @@ export async function lateSteps(port: number, since: string | null): Promise<Lat
 }
 
 /** Number and lateness of the late steps with one cause. */
-export interface CauseSummary {
+interface CauseSummary {
   readonly cause: string;
   readonly steps: number;
   readonly meanUs: number;
   readonly maxUs: number;
 }
 
-/** Groups late steps by cause, the most frequent cause first. */
-export function byCause(late: readonly LateStep[]): CauseSummary[] {
-  const causes = Map.groupBy(late, ({ cause }) => cause);
-  return [...causes]
-    .map(([cause, steps]) => {
+/** Groups late steps by cause, the most frequent cause first. Null if the server keeps no truth. */
+export function byCause(late: readonly LateStep[] | null): CauseSummary[] | null {
+  if (late === null) return null;
+  const summaries = Array.from(
+    Map.groupBy(late, ({ cause }) => cause),
+    ([cause, steps]) => {
       const us = steps.map(({ lateUs }) => lateUs);
-      return {
-        cause,
-        steps: us.length,
-        meanUs: us.reduce((sum, lateUs) => sum + lateUs, 0) / us.length,
-        maxUs: Math.max(...us),
-      };
-    })
-    .toSorted((a, b) => b.steps - a.steps);
+      const meanUs = us.reduce((sum, lateUs) => sum + lateUs, 0) / us.length;
+      return { cause, steps: us.length, meanUs, maxUs: Math.max(...us) };
+    },
+  );
+  return summaries.sort((a, b) => b.steps - a.steps);
 }
 
 /** Prints the causes. `steps`: number of all steps, late or not. */
 export function showCauses(causes: readonly CauseSummary[] | null, steps: number): void {
   if (causes === null) return;
   const late = causes.reduce((sum, cause) => sum + cause.steps, 0);
-  if (late === 0) console.log(`  none of ${steps} steps began more than 1 ms late`);
-  else {
+  if (late === 0) note(`none of ${steps} steps began more than 1 ms late`);
+  else
     table(`Late steps, ${late} of ${steps}, by likely cause, µs`, [
       ["", "steps", "mean", "max"],
-      ...causes.map(({ cause, steps, meanUs, maxUs }) => [cause, steps, meanUs, maxUs]),
+      ...causes.map((cause) => Object.values(cause)),
     ]);
-  }
 }

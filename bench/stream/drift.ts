@@ -5,13 +5,11 @@
  * The client's clock shows by how much a stream lasts longer than planned, minus the same of a short stream. The time of the last
  * token does not count, because the end of all streams delays it.
  */
+
+import { bars, has, progress, root, table } from "../lib/bench.ts";
+import { complete, doubles, read, sameChat, stampsOf } from "../lib/client.ts";
 import { median } from "../lib/numbers.ts";
-import { has } from "../lib/options.ts";
-import { type ControlResult, control, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
-import { chat } from "../lib/prompt.ts";
-import { complete, doubles, read, stampsOf } from "../lib/reader.ts";
-import { bar, progress, table } from "../lib/report.ts";
-import { root } from "../lib/results.ts";
+import { betweenControls, noteVoid, serve } from "../lib/servers.ts";
 import { byCause, cursor, lateSteps, showCauses } from "./causes.ts";
 import { runOf } from "./steps.ts";
 
@@ -20,7 +18,7 @@ const PERIOD_US = 20_000;
 const SECONDS = { whole: 600, quick: 30, short: 5 };
 /** Share of the run that counts as its beginning, and as its end. */
 const SHARE = 0.05;
-const BAR = { driftUs: 1000, controlP99Us: 1000 };
+const DRIFT_US = 1000;
 
 const folder = `${root}build/bench`;
 const logged = `${folder}/steps.f64`;
@@ -28,47 +26,38 @@ const stamps = `${folder}/stamps.f64`;
 
 const tokensOf = (seconds: number) => Math.round((seconds * 1e6) / PERIOD_US);
 
-export async function drift() {
-  const seconds = has("--quick") ? SECONDS.quick : SECONDS.whole;
-  const tokens = tokensOf(seconds);
-  progress(`drift: control`);
-  const before = await control(SERVER_CORE, PERIOD_US, seconds / 10);
-  progress(`drift: ${seconds} s`);
-  const timing = `constant:ttft=100ms,itl=${PERIOD_US / 1000}ms`;
-  const flags = ["--timing", timing, "--max-num-seqs", String(STREAMS), "--max-model-len", "131072"];
-  const command = serverCommand([...flags, "--num-gpu-blocks-override", "524288"]);
-  const server = await start(command, { core: SERVER_CORE, env: { UNDERSTUDY_STEP_LOG: logged } });
-  const stream = async (tokens: number) => {
-    const body = chat("Tell me about the weather.", tokens, { seed: 1 });
-    const options = { port: server.port, body, streams: STREAMS, together: true, stamps, stampsMost: tokens };
-    complete(await read(options), STREAMS);
+/** Measures by how much the streams last longer than planned, minus the same of short ones, and the causes of late steps. */
+async function streamed(tokens: number) {
+  await using server = await serve(
+    [
+      ...["--timing", `constant:ttft=100ms,itl=${PERIOD_US / 1000}ms`, "--max-num-seqs", String(STREAMS)],
+      ...["--max-model-len", "131072", "--num-gpu-blocks-override", "524288"],
+    ],
+    { env: { UNDERSTUDY_STEP_LOG: logged } },
+  );
+  const excessUs = async (tokens: number) => {
+    const options = { streams: STREAMS, together: true, stamps, stampsMost: tokens };
+    complete(await read({ port: server.port, body: sameChat(tokens), ...options }), STREAMS);
     // The first event has the role, and each further event has a token.
     return median(stampsOf(stamps).map((us) => us[tokens - 1]! - us[1]! - (tokens - 2) * PERIOD_US));
   };
-  let late: Awaited<ReturnType<typeof lateSteps>>;
-  let clientUs: number;
-  try {
-    await stream(tokensOf(SECONDS.short)); // warm-up
-    const shortUs = await stream(tokensOf(SECONDS.short));
-    await Bun.sleep(1500); // separates the runs in the log of steps
-    const since = await cursor(server.port);
-    clientUs = (await stream(tokens)) - shortUs;
-    late = await lateSteps(server.port, since);
-  } finally {
-    await server.stop();
-  }
-  const after = await control(SERVER_CORE, PERIOD_US, seconds / 10);
-  return judge(seconds, tokens, clientUs, late === null ? null : byCause(late), [before, after]);
+  await excessUs(tokensOf(SECONDS.short)); // warm-up
+  const shortUs = await excessUs(tokensOf(SECONDS.short));
+  await Bun.sleep(1500); // separates the runs in the log of steps
+  const since = await cursor(server.port);
+  const clientUs = (await excessUs(tokens)) - shortUs;
+  return { clientUs, causes: byCause(await lateSteps(server.port, since)) };
 }
 
-function judge(
-  seconds: number,
-  tokens: number,
-  clientUs: number,
-  causes: ReturnType<typeof byCause> | null,
-  controls: readonly ControlResult[],
-) {
-  const steps = runOf(doubles(logged)).filter((_, i, all) => i >= all.length - tokens);
+export async function drift() {
+  const seconds = has("--quick") ? SECONDS.quick : SECONDS.whole;
+  const tokens = tokensOf(seconds);
+  const { result, before, after, isVoid } = await betweenControls("drift", PERIOD_US, seconds / 10, () => {
+    progress(`drift: ${seconds} s`);
+    return streamed(tokens);
+  });
+  const { clientUs, causes } = result;
+  const steps = runOf(doubles(logged)).slice(-tokens);
   const part = Math.max(50, Math.round(steps.length * SHARE));
   const latenessOf = (some: typeof steps) => median(some.map(({ dueUs, startUs }) => startUs - dueUs));
   const [startUs, endUs] = [latenessOf(steps.slice(0, part)), latenessOf(steps.slice(-part))];
@@ -79,9 +68,11 @@ function judge(
   ]);
   showCauses(causes, steps.length);
   const serverUs = Math.abs(gridUs) + Math.abs(endUs - startUs);
-  console.log(`  ${bar("drift of grid and lateness, by the server's clock", serverUs, BAR.driftUs, "µs")}`);
-  console.log(`  ${bar("drift of the streams' length, by the client's clock", Math.abs(clientUs), BAR.driftUs, "µs")}`);
-  const isVoid = controls.some(({ p99Us }) => p99Us > BAR.controlP99Us);
-  if (isVoid) console.log("  VOID: the bare timer process was late, so the machine is too busy");
+  bars(
+    ["drift of grid and lateness, by the server's clock", serverUs, DRIFT_US, "µs"],
+    ["drift of the streams' length, by the client's clock", Math.abs(clientUs), DRIFT_US, "µs"],
+  );
+  noteVoid(isVoid);
+  const controls = [before, after];
   return { seconds, steps: steps.length, gridUs, startUs, endUs, clientUs, causes, controls, isVoid };
 }

@@ -4,14 +4,11 @@
  * (`--base`). All are warm and run in turn. The reader never sleeps, so that no send pays for waking it.
  */
 import { atRevision } from "../lib/base.ts";
-import { fitted, median } from "../lib/numbers.ts";
-import { has, number, text } from "../lib/options.ts";
-import { finelyOf, program, type RunningServer, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
-import { chat } from "../lib/prompt.ts";
-import { read } from "../lib/reader.ts";
-import { bar, figure, progress, table } from "../lib/report.ts";
-import { root } from "../lib/results.ts";
-import { capture, type Template } from "./capture.ts";
+import { bars, figure, has, number, progress, root, table, text } from "../lib/bench.ts";
+import { complete, read, sameChat } from "../lib/client.ts";
+import { fitted, median, medianRatio } from "../lib/numbers.ts";
+import { inTurns, type RunningServer, serve, start, withCpu } from "../lib/servers.ts";
+import { capture, startLoop } from "./capture.ts";
 import { FREE_FLAGS } from "./cpu.ts";
 
 const CONNECTIONS = 64;
@@ -29,12 +26,8 @@ const LOOP = "C loop";
 const OURS = "understudy";
 const BAR = { a: 3.6, b: 1.03, times: { 32: 1.16, 128: 1.06, 1024: 1.03 } };
 
-/** A measured server. The C server needs one process per number of tokens. */
-interface Candidate {
-  readonly name: string;
-  at(tokens: number): RunningServer;
-  readonly all: readonly RunningServer[];
-}
+/** Servers by name and number of tokens. Only the C server needs one process per number. */
+type Candidates = Record<string, (tokens: number) => RunningServer>;
 
 interface Cost {
   /** CPU time of the server per request. */
@@ -45,117 +38,77 @@ interface Cost {
   readonly reads: number;
 }
 
-async function cost({ pid, port }: RunningServer, tokens: number, shareUs: number): Promise<Cost> {
+async function cost(server: RunningServer, tokens: number, shareUs: number): Promise<Cost> {
   const perRequestUs = GUESS.requestUs + GUESS.tokenUs * tokens;
   const requests = Math.max(1, Math.round(shareUs / perRequestUs / CONNECTIONS));
-  const body = chat("Tell me about the weather.", tokens, { seed: 1 });
-  const beforeUs = finelyOf(pid);
-  const result = await read({ port, body, streams: CONNECTIONS, requests, awake: true });
-  const us = finelyOf(pid) - beforeUs;
   const all = CONNECTIONS * requests;
-  if (result.completed !== all || result.refused > 0) throw new Error(`${all} requests: ${JSON.stringify(result)}`);
+  const asked = { port: server.port, body: sameChat(tokens), streams: CONNECTIONS, requests, awake: true };
+  const { result, us } = await withCpu(server, async () => complete(await read(asked), all));
   return { us: us / all, slept: result.slept / result.events, reads: result.recvs / result.events };
 }
 
-const single = (name: string, server: RunningServer): Candidate => ({ name, at: () => server, all: [server] });
-
-async function loopOf(template: Template): Promise<Candidate> {
-  const servers = new Map<number, RunningServer>();
-  for (const tokens of TOKENS) {
-    const events = tokens + template.units - RECORDED;
-    const words = [program("anchor"), "--template", root + template.path, "--events", String(events)];
-    servers.set(tokens, await start(words, { core: SERVER_CORE }));
+async function candidates(base: string | null, stack: AsyncDisposableStack): Promise<Candidates> {
+  const found: Candidates = {};
+  const add = async (name: string, starting: Promise<RunningServer>) => {
+    const server = stack.use(await starting);
+    found[name] = () => server;
+    return server;
+  };
+  const ours = await add(OURS, serve(FREE_FLAGS));
+  const template = await capture(ours.port, sameChat(RECORDED), "fit");
+  const beside = template.units - RECORDED;
+  const loops = new Map<number, RunningServer>();
+  for (const tokens of TOKENS) loops.set(tokens, stack.use(await startLoop(template, { events: tokens + beside })));
+  found[LOOP] = (tokens) => loops.get(tokens)!;
+  for (const [kind, name] of [["elysia", "bare Elysia"] as const, ["listen", "bare Bun.listen"] as const]) {
+    const words = ["--kind", kind, "--dump", `${root}build/bench/fit.dump`, "--beside", String(beside)];
+    await add(name, start([process.execPath, "bench/stream/bare.ts", ...words]));
   }
-  return { name: LOOP, at: (tokens) => servers.get(tokens)!, all: [...servers.values()] };
-}
-
-async function candidates(base: string | null): Promise<Candidate[]> {
-  const ours = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE });
-  const found = [single(OURS, ours)];
-  const body = chat("Tell me about the weather.", RECORDED, { seed: 1 });
-  const template = await capture(ours.port, body, "fit");
-  found.push(await loopOf(template));
-  for (const kind of ["elysia", "listen"]) {
-    const words = [process.execPath, "bench/stream/bare.ts", "--kind", kind, "--template", root + template.path];
-    words.push("--beside", String(template.units - RECORDED));
-    found.push(
-      single(kind === "elysia" ? "bare Elysia" : "bare Bun.listen", await start(words, { core: SERVER_CORE })),
-    );
-  }
-  if (has("--quiet-log"))
-    found.push(
-      single(
-        "without the access log",
-        await start(serverCommand([...FREE_FLAGS, "--disable-uvicorn-access-log"]), { core: SERVER_CORE }),
-      ),
-    );
-  if (base !== null) {
-    const words = [process.execPath, `${base}src/main.ts`, "serve", ...FREE_FLAGS];
-    found.push(single(text("--base", ""), await start(words, { core: SERVER_CORE })));
-  }
+  if (has("--quiet-log")) await add("without the access log", serve([...FREE_FLAGS, "--disable-uvicorn-access-log"]));
+  if (base !== null)
+    await add(text("--base", ""), start([process.execPath, `${base}src/main.ts`, "serve", ...FREE_FLAGS]));
   return found;
 }
 
 /** Loads a server until it has used `seconds` of CPU time, by which its compilers have compiled most of the code. */
-async function warmUp({ at, name }: Candidate, seconds: number): Promise<void> {
-  if (name === LOOP) return;
-  for (let [spentUs, i] = [0, 0]; spentUs < seconds * 1e6; i++) {
-    progress(`fit: warming up ${name}`);
-    const server = at(TOKENS[0]);
-    const beforeUs = finelyOf(server.pid);
-    await cost(server, TOKENS[i % 6]!, 1e6);
-    spentUs += finelyOf(server.pid) - beforeUs;
-  }
+async function warmUp(name: string, server: RunningServer, seconds: number): Promise<void> {
+  progress(`fit: warming up ${name}`);
+  for (let [spentUs, i] = [0, 0]; spentUs < seconds * 1e6; i++)
+    spentUs += (await withCpu(server, () => cost(server, TOKENS[i % 6]!, 1e6))).us;
 }
 
 async function measured(base: string | null) {
-  const rounds = number("--pairs", has("--quick") ? 3 : 7);
-  const all = await candidates(base);
-  const costs = new Map(all.map(({ name }) => [name, new Map<number, Cost[]>(TOKENS.map((tokens) => [tokens, []]))]));
-  try {
-    for (const candidate of all) await warmUp(candidate, number("--warm", has("--quick") ? 5 : 15));
-    for (let round = 0; round < rounds; round++)
-      for (const tokens of TOKENS) {
-        progress(`fit: round ${round + 1} of ${rounds}, ${tokens} tokens`);
-        const turn = round % all.length;
-        for (const { name, at } of [...all.slice(turn), ...all.slice(0, turn)])
-          costs
-            .get(name)!
-            .get(tokens)!
-            .push(await cost(at(tokens), tokens, SHARE_US));
-      }
-  } finally {
-    for (const { all: servers } of all) await Promise.all(servers.map((server) => server.stop()));
+  await using stack = new AsyncDisposableStack();
+  const all = await candidates(base, stack);
+  for (const [name, at] of Object.entries(all))
+    if (name !== LOOP) await warmUp(name, at(TOKENS[0]), number("--warm", has("--quick") ? 5 : 15));
+  const costs: Costs = {};
+  for (const tokens of TOKENS) {
+    const contenders = Object.entries(all).map(([name, at]) => [name, () => cost(at(tokens), tokens, SHARE_US)]);
+    const rounds = number("--pairs", has("--quick") ? 3 : 7);
+    costs[tokens] = await inTurns(`fit: ${tokens} tokens`, rounds, Object.fromEntries(contenders));
   }
-  return summary(costs);
+  return summary(Object.keys(all), costs);
 }
 
-type Costs = ReadonlyMap<string, ReadonlyMap<number, readonly Cost[]>>;
+/** Costs by number of tokens and name of the server. */
+type Costs = Record<number, Readonly<Record<string, readonly Cost[]>>>;
 
-function summary(costs: Costs) {
-  const usOf = (name: string, tokens: number) =>
-    median(
-      costs
-        .get(name)!
-        .get(tokens)!
-        .map(({ us }) => us),
-    );
-  /** A server's cost divided by that of the C server in the same round, median of the rounds. */
-  const times = (name: string, tokens: number) =>
-    median(
-      costs
-        .get(name)!
-        .get(tokens)!
-        .map(({ us }, i) => us / costs.get(LOOP)!.get(tokens)![i]!.us),
-    );
-  const rows = [...costs].map(([name, points]) => ({
-    name,
-    ...fitted(TOKENS.map((tokens) => [tokens, usOf(name, tokens)])),
-    slept: Math.max(...[...points.values()].flat().map(({ slept }) => slept)),
-    reads: median(points.get(LONG)!.map(({ reads }) => reads)),
-    us: Object.fromEntries(TOKENS.map((tokens) => [tokens, usOf(name, tokens)])),
-    times: Object.fromEntries(TOKENS.map((tokens) => [tokens, times(name, tokens)])),
-  }));
+function summary(names: readonly string[], costs: Costs) {
+  const of = (name: string, tokens: number, key: keyof Cost) => costs[tokens]![name]!.map((cost) => cost[key]);
+  const perTokens = (make: (tokens: number) => number) =>
+    Object.fromEntries(TOKENS.map((tokens) => [tokens, make(tokens)])) as Record<number, number>;
+  const rows = names.map((name) => {
+    const us = perTokens((tokens) => median(of(name, tokens, "us")));
+    return {
+      name,
+      ...fitted(TOKENS.map((tokens) => [tokens, us[tokens]!])),
+      slept: Math.max(...TOKENS.flatMap((tokens) => of(name, tokens, "slept"))),
+      reads: median(of(name, LONG, "reads")),
+      us,
+      times: perTokens((tokens) => medianRatio(of(name, tokens, "us"), of(LOOP, tokens, "us"))),
+    };
+  });
   table(
     `CPU time of a warm server per request, µs, as a + b · tokens and for some lengths; sleeps and reads per event`,
     [
@@ -170,11 +123,10 @@ function summary(costs: Costs) {
     ["", ...TOKENS.map(String)],
     ...rows.map(({ name, times }) => [name, ...TOKENS.map((tokens) => times[tokens]!.toFixed(2))]),
   ]);
-  const of = (name: string) => rows.find((row) => row.name === name)!;
-  console.log(`  ${bar("a ÷ the C loop's", of(OURS).a / of(LOOP).a, BAR.a, "×")}`);
-  console.log(`  ${bar("b ÷ the C loop's", of(OURS).b / of(LOOP).b, BAR.b, "×")}`);
+  const [ours, loop] = [OURS, LOOP].map((wanted) => rows.find(({ name }) => name === wanted)!);
+  bars(["a ÷ the C loop's", ours!.a / loop!.a, BAR.a, "×"], ["b ÷ the C loop's", ours!.b / loop!.b, BAR.b, "×"]);
   for (const [tokens, most] of Object.entries(BAR.times))
-    console.log(`  ${bar(`${tokens} tokens ÷ the C loop's`, of(OURS).times[tokens]!, most, "×")}`);
+    bars([`${tokens} tokens ÷ the C loop's`, ours!.times[Number(tokens)]!, most, "×"]);
   return rows;
 }
 

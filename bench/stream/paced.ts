@@ -1,23 +1,18 @@
 /** Measures how late steps start, and how long their writing takes, with many streams at a steady pace. */
-import { has, number } from "../lib/options.ts";
-import { Page } from "../lib/page.ts";
+import { bars, has, note, number, progress, root, table } from "../lib/bench.ts";
+import { complete, doubles, Page, read, sameChat, streamTimes, wordsPerToken } from "../lib/client.ts";
 import {
+  betweenControls,
   CLIENT_CORE,
   type ControlResult,
-  control,
-  cpuOf,
-  program,
+  noteVoid,
+  pinSelf,
   type RunningServer,
-  SERVER_CORE,
-  serverCommand,
-  start,
-} from "../lib/process.ts";
-import { chat, wordsPerToken } from "../lib/prompt.ts";
-import { complete, doubles, read, streamTimes } from "../lib/reader.ts";
-import { bar, progress, table } from "../lib/report.ts";
-import { root } from "../lib/results.ts";
+  serve,
+  withCpu,
+} from "../lib/servers.ts";
 import { longPrompts, type Prompts, scrapes } from "./background.ts";
-import { capture, type Template } from "./capture.ts";
+import { capture, startLoop, type Template } from "./capture.ts";
 import { byCause, cursor, lateSteps, showCauses } from "./causes.ts";
 import { mainRun, measuredRange, type Steps, stretch } from "./steps.ts";
 
@@ -41,7 +36,7 @@ const WARM_PROMPTS = has("--quick") ? 1 : 12;
 const EACH_SECOND_MS = 1000;
 /** Largest number of runs of a case. A void run is repeated. */
 const TRIES = 3;
-const BAR = { lateP99Us: UNDER_LOAD ? 1000 : 500, write: 1.3, longUs: 5000, stretch: 0.005, controlP99Us: 1000 };
+const BAR = { lateP99Us: UNDER_LOAD ? 1000 : 500, write: 1.3, longUs: 5000, stretch: 0.005 };
 
 const REBASED = "understudy_clock_rebased_seconds_total";
 
@@ -64,69 +59,39 @@ function promptsBeside(seconds: number): Prompts | null {
   return has("--long-prompts") ? LONG : null;
 }
 
-function busyUs(pid: number): number {
-  const { userUs, systemUs } = cpuOf(pid);
-  return userUs + systemUs;
-}
-
 async function runOurs(setting: Case, tokens: number, seconds: number) {
-  const env = { UNDERSTUDY_STEP_LOG: logged };
-  const server = await start(serverCommand(flags(setting)), { core: SERVER_CORE, env });
-  const body = chat("Tell me about the weather.", tokens, { seed: 1 });
-  let result: Awaited<ReturnType<typeof streamAll>>;
-  try {
-    result = await streamAll(server, setting, body, tokens, seconds);
-  } finally {
-    await server.stop();
-  }
+  const server = await serve(flags(setting), { env: { UNDERSTUDY_STEP_LOG: logged } });
+  const { late, ...seen } = await streamAll(server, setting, tokens, seconds).finally(() => server.stop());
   const rows = doubles(logged);
   const [firstUs, lastUs] = measuredRange(rows);
-  const late = result.late?.filter(({ dueUs }) => dueUs >= firstUs && dueUs <= lastUs) ?? null;
-  const { late: _, ...rest } = result;
-  return {
-    ...rest,
-    steps: mainRun(rows),
-    stretch: stretch(streamTimes(stamped), rows, tokens),
-    causes: late && byCause(late),
-  };
+  const causes = byCause(late?.filter(({ dueUs }) => dueUs >= firstUs && dueUs <= lastUs) ?? null);
+  return { ...seen, steps: mainRun(rows), stretch: stretch(streamTimes(stamped), rows, tokens), causes };
 }
 
-async function streamAll(
-  { pid, port }: RunningServer,
-  { streams, periodUs }: Case,
-  body: object,
-  tokens: number,
-  seconds: number,
-) {
-  const template = await capture(port, { ...body, max_tokens: 200 }, "paced");
+async function streamAll(server: RunningServer, { streams, periodUs }: Case, tokens: number, seconds: number) {
+  const { port } = server;
+  const template = await capture(port, sameChat(200), "paced");
   const prompts = promptsBeside(seconds);
   const perToken = prompts ? await wordsPerToken(port) : 0;
   progress(`${streams} streams: warming up`);
-  const warmUp = { ...body, max_tokens: Math.round((WARM_S * 1e6) / periodUs) };
   await Promise.all([
-    read({ port, body: warmUp, streams, together: true }),
+    read({ port, body: sameChat(Math.round((WARM_S * 1e6) / periodUs)), streams, together: true }),
     prompts ? longPrompts(port, perToken, { ...prompts, count: WARM_PROMPTS }) : 0,
   ]);
   await Bun.sleep(1500); // separates the warm-up from the measured run in the log of steps
   const before = await Page.of(port);
-  const busyBeforeUs = busyUs(pid);
   const since = await cursor(port);
-  const streaming = read({ port, body, streams, together: true, perStream: stamped });
-  const [result, promptTokens, scraped] = await Promise.all([
-    streaming,
-    prompts ? longPrompts(port, perToken, prompts) : 0,
-    UNDER_LOAD ? scrapes(port, streaming) : 0,
-  ]);
-  const cpuUs = (busyUs(pid) - busyBeforeUs) / complete(result, streams).events;
+  const { result, us } = await withCpu(server, () => {
+    const streaming = read({ port, body: sameChat(tokens), streams, together: true, perStream: stamped });
+    const asked = prompts ? longPrompts(port, perToken, prompts) : 0;
+    return Promise.all([streaming, asked, UNDER_LOAD ? scrapes(port, streaming) : 0]);
+  });
+  const [{ events }, promptTokens, scraped] = [complete(result[0], streams), result[1], result[2]];
   const after = await Page.of(port);
   return {
-    template,
-    cpuUs,
-    promptTokens,
-    prompts: prompts?.count ?? 0,
-    scraped,
+    ...{ template, cpuUs: us / events, promptTokens, prompts: prompts?.count ?? 0, scraped },
     late: await lateSteps(port, since),
-    mergedEvents: streams * (tokens + template.events - 200) - result.events,
+    mergedEvents: streams * (tokens + template.events - 200) - events,
     own: {
       lateMeanUs: after.since(before, "understudy_step_start_lateness_seconds").mean * 1e6,
       writeMeanUs: after.since(before, "understudy_step_write_seconds").mean * 1e6,
@@ -137,99 +102,76 @@ async function streamAll(
 
 async function runAnchor({ streams, periodUs }: Case, tokens: number, template: Template) {
   const log = `${folder}/anchor-steps.f64`;
-  const words = [program("anchor"), "--template", root + template.path, "--wait", String(streams), "--log", log];
-  words.push("--events", String(tokens + template.units - 200), "--period-us", String(periodUs));
-  const anchor = await start(words, { core: SERVER_CORE });
-  let cpuUs: number;
-  try {
-    const result = await read({ port: anchor.port, body: {}, streams, together: true, perStream: stamped });
-    cpuUs = busyUs(anchor.pid) / complete(result, streams).events;
-  } finally {
-    await anchor.stop();
-  }
+  const anchor = await startLoop(template, { wait: streams, log, events: tokens + template.units - 200, periodUs });
+  const reading = { port: anchor.port, body: {}, streams, together: true, perStream: stamped };
+  const { result, us } = await withCpu(anchor, () => read(reading)).finally(() => anchor.stop());
   const rows = doubles(log);
+  const cpuUs = us / complete(result, streams).events;
   return { cpuUs, steps: mainRun(rows), stretch: stretch(streamTimes(stamped), rows, tokens) };
 }
 
 export async function paced() {
   // In production another machine scrapes. Here this process shares a core with the reader of the streams.
-  if (UNDER_LOAD) Bun.spawnSync(["taskset", "-a", "-c", "-p", String(CLIENT_CORE), String(process.pid)]);
+  if (UNDER_LOAD) pinSelf(CLIENT_CORE);
   const seconds = number("--seconds", has("--quick") ? 10 : 60);
   const only = number("--streams", 0);
+  const load = UNDER_LOAD ? ", under load" : has("--long-prompts") ? ", long prompts" : "";
   const results: unknown[] = [];
   for (const setting of CASES.filter(({ streams }) => only === 0 || streams === only)) {
     const tokens = Math.round((seconds * 1e6) / setting.periodUs);
-    const load = UNDER_LOAD ? ", under load" : has("--long-prompts") ? ", long prompts" : "";
     const name = `${setting.streams} streams at ${setting.periodUs / 1000} ms${load}`;
-    for (let tries = 1; tries <= TRIES; tries++) {
-      const result = await runCase(setting, name, tokens, seconds);
-      results.push(result);
-      if (!result.isVoid) break;
+    for (let [tries, isVoid] = [0, true]; isVoid && tries < TRIES; tries++) {
+      const run = await betweenControls(name, setting.periodUs, seconds / 4, async () => {
+        progress(`${name}: understudy`);
+        const ours = await runOurs(setting, tokens, seconds);
+        progress(`${name}: bare C loop`);
+        return { ours, anchor: await runAnchor(setting, tokens, ours.template) };
+      });
+      const { result, before, after } = run;
+      ({ isVoid } = run);
+      const verdict = judge(name, result.ours, result.anchor, [before, after]);
+      noteVoid(isVoid);
+      if (result.ours.mergedEvents > 0)
+        note(`${result.ours.mergedEvents} events were merged with others, because the client fell behind`);
+      results.push({ ...setting, seconds, isVoid, ...verdict, ...result, before, after });
     }
   }
   return results;
-}
-
-async function runCase(setting: Case, name: string, tokens: number, seconds: number) {
-  progress(`${name}: control`);
-  const before = await control(SERVER_CORE, setting.periodUs, seconds / 4);
-  progress(`${name}: understudy`);
-  const ours = await runOurs(setting, tokens, seconds);
-  progress(`${name}: bare C loop`);
-  const anchor = await runAnchor(setting, tokens, ours.template);
-  progress(`${name}: control`);
-  const after = await control(SERVER_CORE, setting.periodUs, seconds / 4);
-  return { ...setting, seconds, ...judge(name, ours, anchor, [before, after]), ours, anchor, before, after };
 }
 
 type Ours = Awaited<ReturnType<typeof runOurs>>;
 type Anchor = Awaited<ReturnType<typeof runAnchor>>;
 
 function judge(name: string, ours: Ours, anchor: Anchor, controls: readonly ControlResult[]) {
-  const mean = (value: (result: ControlResult) => number) =>
-    controls.reduce((sum, result) => sum + value(result), 0) / controls.length;
-  const row = (name: string, { steps, cpuUs, stretch }: { steps: Steps; cpuUs: number; stretch: number }) => [
-    ...[name, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs],
-    ...[steps.writeP50Us, steps.writeP99Us, steps.writeMaxUs, cpuUs, stretch * 100],
-  ];
+  const meanOf = (key: keyof ControlResult) => controls.reduce((sum, result) => sum + result[key], 0) / controls.length;
+  const controlMaxUs = Math.max(...controls.map(({ maxUs }) => maxUs));
+  const row = (name: string, { steps, cpuUs, stretch }: { steps: Steps; cpuUs: number; stretch: number }) => {
+    const { steps: _, ...times } = steps;
+    return [name, ...Object.values(times), cpuUs, stretch * 100];
+  };
   table(`${name}: ${ours.steps.steps} steps, µs`, [
     ["", "late p50", "p99", "max", "write p50", "p99", "max", "CPU/event", "stretch %"],
     row("understudy", ours),
     row("bare C loop", anchor),
-    [
-      "control",
-      mean(({ p50Us }) => p50Us),
-      mean(({ p99Us }) => p99Us),
-      Math.max(...controls.map(({ maxUs }) => maxUs)),
-    ],
+    ["control", meanOf("p50Us"), meanOf("p99Us"), controlMaxUs],
   ]);
-  const control = { p99Us: mean(({ p99Us }) => p99Us), maxUs: Math.max(...controls.map(({ maxUs }) => maxUs)) };
-  const isVoid = controls.some(({ p99Us }) => p99Us > BAR.controlP99Us);
-  const lateBeyondUs = ours.steps.lateP99Us - control.p99Us;
+  const lateBeyondUs = ours.steps.lateP99Us - meanOf("p99Us");
+  const worstBeyondUs = ours.steps.lateMaxUs - controlMaxUs;
   const writeRatio = ours.steps.writeP50Us / anchor.steps.writeP50Us;
-  const lines = [bar("lateness p99, minus the control's", lateBeyondUs, BAR.lateP99Us, "µs")];
-  // If the engine skips time after a late step, the later steps count as punctual, so it must not skip any.
-  lines.push(bar("engine time skipped", ours.own.rebasedS * 1000, 0, "ms"));
-  // The C server has no additional load, so its times are compared only without it.
-  if (!UNDER_LOAD) {
-    lines.push(bar("time of writing, p50 ÷ the C loop's", writeRatio, BAR.write, "×"));
-    lines.push(bar("worst stretch of a stream", ours.stretch * 100, BAR.stretch * 100, "%"));
-  }
-  const worstBeyondUs = ours.steps.lateMaxUs - control.maxUs;
+  const promptTokens = Math.round(ours.promptTokens);
   if (UNDER_LOAD) {
-    const tokens = Math.round(ours.promptTokens).toLocaleString("en");
-    console.log(
-      `  additional load: ${ours.prompts} prompts of ${tokens} tokens, ${ours.scraped} scrapes, the truth log`,
-    );
-  } else if (ours.promptTokens > 0) {
-    lines.push(
-      bar(`latest step with prompts of ${Math.round(ours.promptTokens)} tokens`, worstBeyondUs, BAR.longUs, "µs"),
-    );
+    const prompts = `${ours.prompts} prompts of ${promptTokens.toLocaleString("en")} tokens`;
+    note(`additional load: ${prompts}, ${ours.scraped} scrapes, the truth log`);
   }
   showCauses(ours.causes, ours.steps.steps);
-  for (const line of lines) console.log(`  ${line}`);
-  if (isVoid) console.log("  VOID: the bare timer process was late, so the machine is too busy");
-  if (ours.mergedEvents > 0)
-    console.log(`  ${ours.mergedEvents} events were merged with others, because the client fell behind`);
-  return { isVoid, lateBeyondUs, worstBeyondUs, writeRatio };
+  bars(["lateness p99, minus the control's", lateBeyondUs, BAR.lateP99Us, "µs"]);
+  // If the engine skips time after a late step, the later steps count as punctual, so it must not skip any.
+  bars(["engine time skipped", ours.own.rebasedS * 1000, 0, "ms"]);
+  // The C server has no additional load, so its times are compared only without it.
+  if (!UNDER_LOAD) {
+    bars(["time of writing, p50 ÷ the C loop's", writeRatio, BAR.write, "×"]);
+    bars(["worst stretch of a stream", ours.stretch * 100, BAR.stretch * 100, "%"]);
+    if (promptTokens > 0) bars([`latest step with prompts of ${promptTokens} tokens`, worstBeyondUs, BAR.longUs, "µs"]);
+  }
+  return { lateBeyondUs, worstBeyondUs, writeRatio };
 }

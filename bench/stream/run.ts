@@ -21,8 +21,7 @@
  * 7. fresh, only if named (`--only fresh [--pairs 10]`): CPU time per event in seconds 2 to 9 of new servers.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
-import { has, rejectUnknown, text } from "../lib/options.ts";
-import { save } from "../lib/results.ts";
+import { options, save } from "../lib/bench.ts";
 import { costs } from "./costs.ts";
 import { cpuPerToken } from "./cpu.ts";
 import { drift } from "./drift.ts";
@@ -32,37 +31,19 @@ import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
 import { view } from "./view.ts";
 
-rejectUnknown([
-  "--quick",
-  "--only",
-  "--long-prompts",
-  "--under-load",
-  "--streams",
-  "--seconds",
-  "--varied",
-  "--both-writes",
-  "--server",
-  "--realtime",
-  "--no-save",
-  "--tokens",
-  "--writes",
-  "--minutes",
-  "--part",
-  "--warm",
-  "--quiet-log",
-  ...BASE_FLAGS,
+const { quick, only } = options({ quick: false, only: "" }, [
+  ...["--long-prompts", "--under-load", "--streams", "--seconds", "--varied", "--both-writes", "--server", "--tokens"],
+  ...["--realtime", "--writes", "--minutes", "--part", "--warm", "--quiet-log", ...BASE_FLAGS],
 ]);
-const only = text("--only", "");
 // A run has three pairs, because the first one may be dropped on a busy machine. A fit starts the base's server itself.
 if (only !== "fit")
   await compareWithBase({ name: "stream", script: "bench/stream/run.ts", flags: ["--pairs", "3"], costs });
 
-const figures: Record<string, unknown> = { quick: has("--quick") };
-if (!only || only === "cpu") figures.cpu = await cpuPerToken();
-if (!only || only === "sends") figures.sends = await sends();
-if (!only || only === "paced") figures.paced = await paced();
-if (only === "drift") figures.drift = await drift();
-if (only === "fit") figures.fit = await fit();
-if (only === "fresh") figures.fresh = await fresh();
-if (only === "view") figures.view = await view();
+/** The parts, by name. */
+const USUAL = { cpu: cpuPerToken, sends, paced };
+const PARTS: Readonly<Record<string, () => Promise<unknown>>> = { ...USUAL, drift, fit, fresh, view };
+
+const figures: Record<string, unknown> = { quick };
+for (const [name, measure] of Object.entries(PARTS))
+  if (only === name || (only === "" && name in USUAL)) figures[name] = await measure();
 save("stream", figures);

@@ -3,12 +3,11 @@
  * half second a scrape of our server alternates with a request to a bare server on the same core, which returns the same bytes.
  * This process shares a core with the reader of the streams.
  */
+
+import { bars, note, progress, root, table } from "../lib/bench.ts";
+import { chat, read } from "../lib/client.ts";
 import { quantile } from "../lib/numbers.ts";
-import { CLIENT_CORE, pinSelf, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
-import { chat } from "../lib/prompt.ts";
-import { read } from "../lib/reader.ts";
-import { bar, progress, table } from "../lib/report.ts";
-import { root } from "../lib/results.ts";
+import { bareServer, besideStreams, CLIENT_CORE, pinSelf, serve } from "../lib/servers.ts";
 
 const STREAMS = 500;
 const BAR = 2.5;
@@ -28,41 +27,28 @@ async function timeOf(url: string): Promise<number> {
 
 export async function scraped(flags: readonly string[], seconds: number) {
   pinSelf(CLIENT_CORE);
-  const server = await start(serverCommand(flags), { core: SERVER_CORE });
-  const page = `http://127.0.0.1:${server.port}/metrics`;
+  await using server = await serve(flags);
+  const { port } = server;
+  const page = `http://127.0.0.1:${port}/metrics`;
   const file = `${root}build/bench/page.txt`;
   const body = chat("Tell me about the weather.", 75 * seconds + 500);
-  const streams = (ms: number) =>
-    read({ port: server.port, body, streams: STREAMS, together: true, durationMs: ms, gaps: true });
+  const streams = (durationMs: number) => ({ body, streams: STREAMS, together: true, durationMs, gaps: true });
+  await read({ port, ...streams(3000) });
+  await Bun.write(file, await (await fetch(page)).text());
+  await using bare = await bareServer("--page", file);
+  const quiet = await read({ port, ...streams(seconds * 500) });
   const times = { ours: [] as number[], bare: [] as number[] };
-  let quiet: Awaited<ReturnType<typeof read>>;
-  let scraping: Awaited<ReturnType<typeof read>>;
-  try {
-    await streams(3000);
-    await Bun.write(file, await (await fetch(page)).text());
-    const bare = await start([process.execPath, "bench/lib/bare-server.ts", "--page", file], { core: SERVER_CORE });
-    try {
-      quiet = await streams(seconds * 500);
-      const reading = streams(seconds * 1000 + 2000);
-      await Bun.sleep(1500);
-      for (let i = 0; i < seconds; i++) {
-        progress(`view: scrape ${i + 1} of ${seconds}`);
-        for (const [name, url] of [
-          ["ours", page],
-          ["bare", `http://127.0.0.1:${bare.port}/page`],
-        ] as const) {
-          const ms = await timeOf(url);
-          times[name].push(ms);
-          await Bun.sleep(Math.max(0, 500 + PERIOD_MS * phaseOf(i) - ms));
-        }
+  const urls = [["ours", page] as const, ["bare", `http://127.0.0.1:${bare.port}/page`] as const];
+  const { streams: scraping } = await besideStreams(server, streams(seconds * 1000 + 2000), 1500, async () => {
+    for (let i = 0; i < seconds; i++) {
+      progress(`view: scrape ${i + 1} of ${seconds}`);
+      for (const [name, url] of urls) {
+        const ms = await timeOf(url);
+        times[name].push(ms);
+        await Bun.sleep(Math.max(0, 500 + PERIOD_MS * phaseOf(i) - ms));
       }
-      scraping = await reading;
-    } finally {
-      await bare.stop();
     }
-  } finally {
-    await server.stop();
-  }
+  });
   const row = (name: "ours" | "bare") => [quantile(times[name], 0.5), quantile(times[name], 0.99)];
   table(`Time of a scrape during ${STREAMS} streams at 20 ms, one core, ${seconds} scrapes, ms`, [
     ["", "p50", "p99"],
@@ -70,10 +56,9 @@ export async function scraped(flags: readonly string[], seconds: number) {
     ["bare server, the same bytes", ...row("bare")],
   ]);
   const ratio = quantile(times.ours, 0.99) / quantile(times.bare, 0.99);
-  console.log(`  ${bar("p99 ÷ the bare server's", ratio, BAR, "×")}`);
+  bars(["p99 ÷ the bare server's", ratio, BAR, "×"]);
   const gap = { quietMs: quiet.gapUs!.p99 / 1000, scrapedMs: scraping.gapUs!.p99 / 1000 };
-  console.log(
-    `  gaps of the streams, p99: ${gap.quietMs.toFixed(1)} ms without scrapes, ${gap.scrapedMs.toFixed(1)} ms with`,
-  );
+  const gaps = [`${gap.quietMs.toFixed(1)} ms without scrapes`, `${gap.scrapedMs.toFixed(1)} ms with`];
+  note(`gaps of the streams, p99: ${gaps.join(", ")}`);
   return { ratio, gap, times };
 }

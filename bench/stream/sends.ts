@@ -1,11 +1,9 @@
 /** Counts the events per `send` in a short run under strace, which is too slow for the other measurements. */
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
-import { SERVER_CORE, serverCommand, start } from "../lib/process.ts";
-import { chat } from "../lib/prompt.ts";
-import { complete, read } from "../lib/reader.ts";
-import { progress, table } from "../lib/report.ts";
-import { root } from "../lib/results.ts";
+import { progress, root, table } from "../lib/bench.ts";
+import { complete, read, sameChat } from "../lib/client.ts";
+import { serve } from "../lib/servers.ts";
 import { FREE_FLAGS } from "./cpu.ts";
 
 const STREAMS = 64;
@@ -20,9 +18,8 @@ export async function sends() {
   progress("sends: under strace");
   const trace = `${root}build/bench/sends.trace`;
   const under = ["strace", "-f", "-s", "4096", "-e", CALLS, "-o", trace];
-  const server = await start(serverCommand(FREE_FLAGS), { core: SERVER_CORE, under });
-  const body = chat("Tell me about the weather.", TOKENS, { seed: 1 });
-  const result = await read({ port: server.port, body, streams: STREAMS, together: true });
+  const server = await serve(FREE_FLAGS, { under });
+  const result = await read({ port: server.port, body: sameChat(TOKENS), streams: STREAMS, together: true });
   await server.stop();
   complete(result, STREAMS);
 

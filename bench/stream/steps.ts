@@ -1,6 +1,7 @@
 /** Computes the punctuality of steps from a log of steps, and that of streams from the client's times. */
+
+import type { StreamTimes } from "../lib/client.ts";
 import { quantile } from "../lib/numbers.ts";
-import type { StreamTimes } from "../lib/reader.ts";
 
 /** Times at both ends of a run that do not count, because streams still begin or already end. */
 const EDGE_US = { start: 2_500_000, end: 500_000 };
@@ -27,40 +28,25 @@ export interface Step {
  * Returns the steps of the run that spent the most time writing. `rows`: three numbers per step, when it was due, when it
  * started and when its writing ended.
  */
-export function runOf(rows: Float64Array): Step[] {
-  const [from, to] = busiest(rows);
-  return Array.from({ length: (to - from) / 3 }, (_, i) => {
-    const at = from + 3 * i;
-    return { dueUs: rows[at]!, startUs: rows[at + 1]!, endUs: rows[at + 2]! };
-  });
-}
+export const runOf = (rows: Float64Array): Step[] => stepsOf(busiest(rows));
 
 /** Returns the due times between which steps of that run count. */
 export function measuredRange(rows: Float64Array): readonly [firstUs: number, lastUs: number] {
-  const [from, to] = busiest(rows);
-  return [rows[from]! + EDGE_US.start, rows[to - 3]! - EDGE_US.end];
+  const run = busiest(rows);
+  return [run[0]! + EDGE_US.start, run.at(-3)! - EDGE_US.end];
 }
 
 /** Summarizes the run with the most writing, without its edges. */
 export function mainRun(rows: Float64Array): Steps {
-  const [from, to] = busiest(rows);
   const [first, last] = measuredRange(rows);
-  const late: number[] = [];
-  const write: number[] = [];
-  for (let at = from; at < to; at += 3) {
-    if (rows[at]! < first || rows[at]! > last) continue;
-    late.push(rows[at + 1]! - rows[at]!);
-    write.push(rows[at + 2]! - rows[at + 1]!);
-  }
-  if (late.length === 0) throw new Error("no steps were logged: does the server know UNDERSTUDY_STEP_LOG?");
+  const steps = runOf(rows).filter(({ dueUs }) => dueUs >= first && dueUs <= last);
+  if (steps.length === 0) throw new Error("no steps were logged: does the server know UNDERSTUDY_STEP_LOG?");
+  const late = steps.map(({ dueUs, startUs }) => startUs - dueUs);
+  const write = steps.map(({ startUs, endUs }) => endUs - startUs);
   return {
-    steps: late.length,
-    lateP50Us: quantile(late, 0.5),
-    lateP99Us: quantile(late, 0.99),
-    lateMaxUs: quantile(late, 1),
-    writeP50Us: quantile(write, 0.5),
-    writeP99Us: quantile(write, 0.99),
-    writeMaxUs: quantile(write, 1),
+    steps: steps.length,
+    ...{ lateP50Us: quantile(late, 0.5), lateP99Us: quantile(late, 0.99), lateMaxUs: quantile(late, 1) },
+    ...{ writeP50Us: quantile(write, 0.5), writeP99Us: quantile(write, 0.99), writeMaxUs: quantile(write, 1) },
   };
 }
 
@@ -75,17 +61,18 @@ export function runsIn(rows: Float64Array): Float64Array[] {
   return runs;
 }
 
-/** Returns the first index and the end of the run in which most time was spent writing. */
-function busiest(rows: Float64Array): [from: number, to: number] {
-  let best: [number, number] = [0, 0];
-  let most = -1;
-  for (let from = 0, at = 0, written = 0; at < rows.length; at += 3) {
-    written += rows[at + 2]! - rows[at + 1]!;
-    if (at + 3 < rows.length && rows[at + 3]! - rows[at]! <= PAUSE_US) continue;
-    if (written > most) [best, most] = [[from, at + 3], written];
-    [from, written] = [at + 3, 0];
-  }
-  return best;
+function stepsOf(run: Float64Array): Step[] {
+  return Array.from({ length: run.length / 3 }, (_, i) => {
+    const [dueUs, startUs, endUs] = run.subarray(3 * i, 3 * i + 3) as unknown as [number, number, number];
+    return { dueUs, startUs, endUs };
+  });
+}
+
+/** Returns the rows of the run in which most time was spent writing. */
+function busiest(rows: Float64Array): Float64Array {
+  const writingUs = (run: Float64Array) => stepsOf(run).reduce((sum, { startUs, endUs }) => sum + endUs - startUs, 0);
+  const runs = runsIn(rows).map((run) => [run, writingUs(run)] as const);
+  return runs.reduce((best, run) => (run[1] > best[1] ? run : best), [new Float64Array(), -1] as const)[0];
 }
 
 /**
@@ -93,18 +80,19 @@ function busiest(rows: Float64Array): [from: number, to: number] {
  * writes are the client's times. The difference between its clock and that of the log follows from the last write of all.
  */
 export function stretch(streams: readonly StreamTimes[], rows: Float64Array, tokens: number): number {
-  const [from, to] = busiest(rows);
+  const steps = runOf(rows);
+  const [before, final] = steps.slice(-2) as [Step, Step];
   const ends = streams.filter(({ complete }) => complete).map(({ lastUs }) => lastUs);
-  const offsetUs = Math.max(...ends) - rows[to - 1]!;
+  const offsetUs = Math.max(...ends) - final.endUs;
   // The client may take the time of the last write a little late, but by less than a quarter of a step.
-  const slackUs = (rows[to - 3]! - rows[to - 6]!) / 4;
-  let worst = 0;
-  for (const end of ends) {
+  const slackUs = (final.dueUs - before.dueUs) / 4;
+  return ends.reduce((worst, end) => {
     const endUs = end - offsetUs;
-    let last = to - 3;
-    while (last > from && rows[last + 1]! > endUs + slackUs) last -= 3;
-    const firstDueUs = rows[Math.max(from, last - 3 * (tokens - 1))]!;
-    worst = Math.max(worst, Math.abs((endUs - firstDueUs) / (rows[last]! - firstDueUs) - 1));
-  }
-  return worst;
+    const last = Math.max(
+      0,
+      steps.findLastIndex(({ startUs }) => startUs <= endUs + slackUs),
+    );
+    const firstDueUs = steps[Math.max(0, last - (tokens - 1))]!.dueUs;
+    return Math.max(worst, Math.abs((endUs - firstDueUs) / (steps[last]!.dueUs - firstDueUs) - 1));
+  }, 0);
 }

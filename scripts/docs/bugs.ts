@@ -2,6 +2,7 @@
 import type { Bug } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { BUG_NAMES } from "../../src/metrics/config/bug-names.ts";
+import { markdownTable } from "./markdown.ts";
 
 const code = (text: string) => `\`${text}\``;
 const found = ({ finds }: Bug) =>
@@ -11,10 +12,10 @@ const found = ({ finds }: Bug) =>
 const shows = ({ families }: Bug) => (families.length === 0 ? "all" : families.map(code).join(" "));
 
 export function bugsTable(): string {
-  const head = "| `--bug` | The real one | Here | In | Found by, and what that takes | After | Thread |";
+  const head = ["`--bug`", "The real one", "Here", "In", "Found by, and what that takes", "After", "Thread"];
   const rows = BUG_NAMES.map((name) => {
     const bug = bugs[name];
-    return `| ${[code(name), bug.there, bug.here, shows(bug), found(bug), bug.load, bug.thread].join(" | ")} |`;
+    return [code(name), bug.there, bug.here, shows(bug), found(bug), bug.load, bug.thread];
   });
-  return [head, "|---|---|---|---|---|---|---|", ...rows].join("\n");
+  return markdownTable([head, ...rows]);
 }

@@ -1,5 +1,6 @@
 /** Returns the table of real clients in docs/reference/clients.md. */
 import { clients, missing } from "../../test/clients/matrix.ts";
+import { markdownTable } from "./markdown.ts";
 
 export function clientsTable(): string {
   const rows = clients.map(({ name, packages, command, checks, toolchain }) => [
@@ -7,9 +8,5 @@ export function clientsTable(): string {
     `\`${command.join(" ")}\``,
   ]);
   const others = missing.map(({ name, packages, why }) => [name, packages.join(", "), "", `FAILED: ${why}`, ""]);
-  return [
-    "| Client | Version | What was run | Result | Command |",
-    "|---|---|---|---|---|",
-    ...[...rows, ...others].map((cells) => `| ${cells.join(" | ")} |`),
-  ].join("\n");
+  return markdownTable([["Client", "Version", "What was run", "Result", "Command"], ...rows, ...others]);
 }

@@ -1,10 +1,9 @@
 /**
- * Collects the tables of docs/reference/differences.md. Each row names the test that shows the difference.
- * `test/conformance/differences.test.ts` checks that all these tests exist.
+ * Makes the tables of docs/reference/differences.md from the rows of differences.yaml. `test/conformance/differences.test.ts`
+ * checks that the tests of all rows exist.
  */
-import { answerDifferences } from "./differences-answers.ts";
-import { httpDifferences, routeDifferences } from "./differences-server.ts";
-import { grpcDifferences, logDifferences, startDifferences } from "./differences-start.ts";
+import { markdownTable } from "./markdown.ts";
+import { tablesOf } from "./rows.ts";
 
 export interface DifferenceRow {
   readonly what: string;
@@ -19,21 +18,17 @@ export interface DifferenceRow {
 }
 
 /** Rows of all tables, by the heading of the table. */
-export const differences: Readonly<Record<string, readonly DifferenceRow[]>> = {
-  HTTP: httpDifferences,
-  Routes: routeDifferences,
-  Answers: answerDifferences,
-  Log: logDifferences,
-  "Starting it": startDifferences,
-  "Triton over gRPC": grpcDifferences,
-};
+export const differences = tablesOf<DifferenceRow>(
+  "differences.yaml",
+  ["what", "real", "ours", "why", "test"],
+  ["file"],
+);
 
 export function differencesMarkdown(): string {
-  return Object.entries(differences)
-    .map(([title, rows]) => {
-      const server = title.startsWith("Triton") ? "Triton" : "vLLM 0.33";
-      const lines = rows.map(({ what, real, ours, why }) => `| ${what} | ${real} | ${ours} | ${why} |`);
-      return [`## ${title}`, "", `| What | ${server} | Understudy | Why |`, "|---|---|---|---|", ...lines].join("\n");
-    })
-    .join("\n\n");
+  const tables = Object.entries(differences).map(([title, rows]) => {
+    const heading = ["What", title.startsWith("Triton") ? "Triton" : "vLLM 0.33", "Understudy", "Why"];
+    const cells = rows.map(({ what, real, ours, why }) => [what, real, ours, why]);
+    return `## ${title}\n\n${markdownTable([heading, ...cells])}`;
+  });
+  return tables.join("\n\n");
 }

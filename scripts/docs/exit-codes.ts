@@ -8,7 +8,7 @@ export interface ExitCode {
   readonly command: string;
   readonly code: number;
   readonly meaning: string;
-  /** File that sets the code, and its text that does. Absent for 0, which a process has without such a text. */
+  /** Source file that sets the code, and the line or part of it that does so. Absent for 0, the default of a process. */
   readonly source?: readonly [path: string, text: string];
 }
 

@@ -42,7 +42,7 @@ export interface HpaSettings {
   readonly toleranceDown: number;
 }
 
-/** The target of Triton's usual example, and targets that follow the bands of the same guides. */
+/** Settings of an HPA: the target of Triton's usual example, and two that follow the bands in Triton's guides to autoscaling. */
 export const HPA_SETTINGS = {
   usual: { target: 0.1, toleranceUp: 0.1, toleranceDown: 0.1 },
   upper: { target: 0.5, toleranceUp: 0.1, toleranceDown: 0.1 },

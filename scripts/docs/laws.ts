@@ -3,6 +3,7 @@
 import { holdsFor } from "../../src/tools/check/laws/holds.ts";
 import { laws } from "../../src/tools/check/laws/index.ts";
 import type { Law } from "../../src/tools/check/pages/law.ts";
+import { markdownTable } from "./markdown.ts";
 
 const TITLES: Readonly<Record<Law["of"], string>> = {
   any: "Any exposition",
@@ -19,26 +20,19 @@ const TITLES: Readonly<Record<Law["of"], string>> = {
   cross: "Several dialects of one engine, and the driver's books",
 };
 
+const HEADING = ["", "Law", "Needs", "Tolerance", "", "Versions", "Known bugs that break it"];
+
 export function lawsMarkdown(): string {
-  return [...Map.groupBy(laws, ({ of }) => of)]
-    .map(([of, rows]) => {
+  const tables = Array.from(
+    Map.groupBy(laws, ({ of }) => of),
+    ([of, rows]) => {
       const lines = rows.map((law) => {
         const { id, sentence, needs, tolerance, severity, looksLike } = law;
-        return row([id, sentence, needs.join(", "), tolerance, severity, holdsFor(law)?.join(", ") ?? "", looksLike]);
+        const cells = [id, sentence, needs.join(", "), tolerance, severity, holdsFor(law)?.join(", ") ?? "", looksLike];
+        return cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("<", "&lt;"));
       });
-      return [
-        `### ${TITLES[of]}`,
-        "",
-        row(["", "Law", "Needs", "Tolerance", "", "Versions", "Known bugs that break it"]),
-        HEAD,
-        ...lines,
-      ].join("\n");
-    })
-    .join("\n\n");
-}
-
-const HEAD = "|---|---|---|---|---|---|---|";
-
-function row(cells: readonly string[]): string {
-  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("<", "&lt;")).join(" | ")} |`;
+      return `### ${TITLES[of]}\n\n${markdownTable([HEADING, ...lines])}`;
+    },
+  );
+  return tables.join("\n\n");
 }

@@ -1,12 +1,9 @@
 /**
- * Collects the tables of docs/reference/limits.md. Each row names the test that shows the limit.
- * `test/conformance/limits.test.ts` checks that all these tests and the options exist.
+ * Makes the tables of docs/reference/limits.md from the rows of limits.yaml. `test/conformance/limits.test.ts` checks that the
+ * tests and the options of all rows exist.
  */
-import { faultLimits } from "./limits-faults.ts";
-import { httpLimits } from "./limits-http.ts";
-import { requestLimits } from "./limits-requests.ts";
-import { toolLimits } from "./limits-tools.ts";
-import { tritonLimits } from "./limits-triton.ts";
+import { markdownTable } from "./markdown.ts";
+import { tablesOf } from "./rows.ts";
 
 export interface LimitRow {
   /** Quantity that is limited. */
@@ -24,21 +21,12 @@ export interface LimitRow {
 }
 
 /** Rows of all tables, by the heading of the table. */
-export const limits: Readonly<Record<string, readonly LimitRow[]>> = {
-  "Connections and bodies": httpLimits,
-  "Requests and answers": requestLimits,
-  "The Triton server": tritonLimits,
-  "Faults, proxy, stress": faultLimits,
-  "Load, check, replay": toolLimits,
-};
+export const limits = tablesOf<LimitRow>("limits.yaml", ["what", "most", "beyond", "test"], ["option", "file"]);
 
 export function limitsMarkdown(): string {
-  return Object.entries(limits)
-    .map(([title, rows]) => {
-      const lines = rows.map(({ what, option, most, beyond }) => {
-        return `| ${what} | ${option === undefined ? "" : `\`${option}\``} | ${most} | ${beyond} |`;
-      });
-      return [`## ${title}`, "", "| Limit | Option | Value | Beyond it |", "|---|---|---|---|", ...lines].join("\n");
-    })
-    .join("\n\n");
+  const tables = Object.entries(limits).map(([title, rows]) => {
+    const cells = rows.map(({ what, option, most, beyond }) => [what, option ? `\`${option}\`` : "", most, beyond]);
+    return `## ${title}\n\n${markdownTable([["Limit", "Option", "Value", "Beyond it"], ...cells])}`;
+  });
+  return tables.join("\n\n");
 }

@@ -1,5 +1,6 @@
 /** Returns the table of docs/how-to/migrating.md, which names the option that replaces each key of llm-d-inference-sim. */
 import { KEYS, type Key } from "../../src/cli/compat/llm-d-keys.ts";
+import { markdownTable } from "./markdown.ts";
 
 const SHAPES = {
   fakes: "`--fake-metrics`",
@@ -23,6 +24,6 @@ function becomes({ fate }: Key): string {
 }
 
 export function migratingTable(): string {
-  const rows = Object.entries(KEYS).map(([name, key]) => `| \`${name}\` | ${becomes(key)} |`);
-  return ["| Key | Becomes |", "|---|---|", ...rows].join("\n");
+  const rows = Object.entries(KEYS).map(([name, key]) => [`\`${name}\``, becomes(key)]);
+  return markdownTable([["Key", "Becomes"], ...rows]);
 }

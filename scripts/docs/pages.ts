@@ -1,7 +1,7 @@
 /** Generates text of the docs from tables of the code, for `scripts/docs.ts` and its test. */
 import { existsSync, readFileSync } from "node:fs";
 import { lastRun, sections } from "../../bench/certify/page.ts";
-import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured-tables.ts";
+import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured.ts";
 import { checkOptions } from "../../src/cli/check/check-options.ts";
 import { healthOptions } from "../../src/cli/health/health-options.ts";
 import { loadOptions } from "../../src/cli/load/load-options.ts";
@@ -15,6 +15,7 @@ import { stressOptions } from "../../src/cli/stress/stress-options.ts";
 import { timingOptions } from "../../src/cli/timing/timing-options.ts";
 import { truthOptions } from "../../src/cli/truth/truth-options.ts";
 import { faultsMarkdown } from "../../src/faults/markdown.ts";
+import { benchesTable } from "./benches.ts";
 import { bugsTable } from "./bugs.ts";
 import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
@@ -25,7 +26,9 @@ import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
 import { metricsTables } from "./metrics.ts";
 import { migratingTable } from "./migrating.ts";
+import { pageIndex } from "./page-index.ts";
 import { parametersMarkdown } from "./parameters.ts";
+import { truthTables } from "./truth-fields.ts";
 import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 
 /** Generated texts, by the name of their markers in the page. */
@@ -53,6 +56,7 @@ export const SLOW_PAGE = "docs/explanation/timing.md";
 
 /** Functions that generate the texts of a page, by the path of the page. */
 export const PAGES: Readonly<Record<string, () => Texts>> = {
+  "docs/README.md": () => ({ pages: pageIndex() }),
   "docs/reference/options.md": () => ({ options: optionsMarkdown() }),
   "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
   "docs/reference/command-options.md": () =>
@@ -64,6 +68,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/faults.md": () => ({ faults: faultsMarkdown() }),
   "docs/reference/limits.md": () => ({ limits: limitsMarkdown() }),
   "docs/reference/differences.md": () => ({ differences: differencesMarkdown() }),
+  "docs/reference/truth-log.md": truthTables,
   "docs/reference/bug-modes.md": () => ({ bugs: bugsTable() }),
   "docs/reference/clients.md": () => ({ clients: clientsTable() }),
   "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
@@ -75,6 +80,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   }),
   "docs/how-to/migrating.md": () => ({ keys: migratingTable() }),
   "docs/explanation/measuring.md": () => sections(lastRun()),
+  "docs/internals/benches.md": () => ({ benches: benchesTable() }),
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
 };
 

@@ -8,6 +8,7 @@ import { type ChatKind, type openaiParameters, parameterOf } from "../../src/ser
 import { readChat, readCompletion } from "../../src/servers/vllm/openai/read.ts";
 import { type Example, exampleOf } from "../../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
+import { markdownTable } from "./markdown.ts";
 
 export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };
 export const PATHS: Readonly<Record<ChatKind, string>> = {
@@ -46,44 +47,27 @@ export function parametersMarkdown(): string {
 
 function section(kind: ChatKind): string {
   const lines = namesOf(kind).map((name) => {
-    const parameter = parameterOf(kind, name);
-    return line(
-      name,
-      FIELDS[kind][name]!,
-      parameter,
-      error(`${kind}: ${name}`, exampleOf(kind, name), () => refusalOf(kind, name)),
-    );
+    const wrong = error(`${kind}: ${name}`, exampleOf(kind, name), () => refusalOf(kind, name));
+    return line(name, FIELDS[kind][name]!, parameterOf(kind, name), wrong);
   });
   return table(PATHS[kind], lines);
 }
 
 function dialectSection(of: DialectTable): string {
   const lines = Object.entries(of.fields).map(([name, field]) => {
-    const parameter = of.rows[name]!;
-    return line(
-      name,
-      field,
-      parameter,
-      error(`${of.path}: ${name}`, of.examples[name]!, () => dialectRefusal(of, name)),
-    );
+    const wrong = error(`${of.path}: ${name}`, of.examples[name]!, () => dialectRefusal(of, name));
+    return line(name, field, of.rows[name]!, wrong);
   });
   return table(of.path, lines);
 }
 
-function table(path: string, lines: readonly string[]): string {
-  const head = ["Field", "Type", "Default", "Limits", "An error", "Effect"];
-  return [`## POST ${path}`, "", row(head), row(head.map(() => "---")), ...lines].join("\n");
-}
+const HEADING = ["Field", "Type", "Default", "Limits", "An error", "Effect"];
+const table = (path: string, rows: readonly string[][]) => `## POST ${path}\n\n${markdownTable([HEADING, ...rows])}`;
 
-function line(name: string, field: Field<unknown>, parameter: Parameter, wrong: string): string {
-  return row([
-    `\`${name}\``,
-    plain(field.type.name),
-    "default" in field ? code(field.default) : "required",
-    plain(parameter.limits ?? ""),
-    wrong,
-    plain(effect(parameter.effect)),
-  ]);
+function line(name: string, field: Field<unknown>, parameter: Parameter, wrong: string): string[] {
+  const byDefault = "default" in field ? code(field.default) : "required";
+  const [type, limits] = [plain(field.type.name), plain(parameter.limits ?? "")];
+  return [`\`${name}\``, type, byDefault, limits, wrong, plain(effect(parameter.effect))];
 }
 
 function error(where: string, { refused }: Example, refusalOf: () => ErrorAnswer | null): string {
@@ -102,7 +86,6 @@ function effect(what: Effect): string {
   return "neither" in what ? `*None in vLLM either:* ${what.neither}` : `*None here:* ${what.here}`;
 }
 
-const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 const code = (value: unknown) => `\`${JSON.stringify(value).replaceAll("|", "\\|")}\``;
 const plain = (text: string) =>
   text.replace(/[|<]/g, (character) => (character === "|" ? "\\|" : "&lt;")).replaceAll("\n", " ");

@@ -6,6 +6,8 @@ import type { PlannedFault } from "../../src/faults/plan/types.ts";
 import { plannedRule } from "../../src/faults/rows/row.ts";
 import { isRed, type StressVerdict } from "../../src/tools/stress/verdict.ts";
 import { driverPackages } from "../../test/clients/drivers/packages.ts";
+import { markdownTable } from "./markdown.ts";
+import { textsOf } from "./rows.ts";
 
 /** URL of the file with the results, which scripts/clients-verdicts.ts writes. */
 export const RESULTS = new URL("../../test/results/client-verdicts.json", import.meta.url);
@@ -20,42 +22,7 @@ export interface ClientVerdicts {
 }
 
 /** Discussion threads of clients and proxies in which a user reports a fault, by the id of the fault. */
-const THREADS: Readonly<Record<string, string>> = {
-  B2: "OpenMetadata#29531",
-  B3: "vllm-mlx#109, exo#1691",
-  B6: "openai-node#2324, eventsource-parser#19",
-  B8: "openai-python#3819",
-  B9: "llama.cpp#28926",
-  S1: "eventsource-parser#17, openai-agents-python#4215",
-  S2: "a2a-js#714",
-  S3: "inngest-js#1714",
-  S4: "openai-python#2722, langchaingo#1171",
-  S6: "copilot-api#88",
-  S7: "codex2api#696",
-  S9: "jmap-client#19, eventsource-parser#31",
-  E1: "TensorRT-LLM#18289, litellm#32159",
-  E2: "vllm-mlx#673, llmgateway#1901",
-  E3: "opencode-copilot-chat#170",
-  E5: "cline#1786",
-  E6: "undici#5273, Langchain-Chatchat#3780",
-  E7: "litellm#33222",
-  E8: "node#47130, claude-code#89608",
-  E9: "node#47130",
-  H1: "undici#5286, llhttp#20",
-  H2: "bun#36068, fasthttp#1078",
-  H5: "rikkahub#1234",
-  H6: "dify#41755, llama.cpp#20872",
-  H8: "Crane#121",
-  J1: "vercel/ai#17279, goose#8027",
-  J2: "Crane#121",
-  J4: "langchain#18977",
-  J5: "litellm#9986, langchainjs#11470",
-  J7: "openai-python#3241, vercel/ai#15879",
-  J8: "vllm#10234, sglang#4097",
-  J11: "openai-openapi#539",
-  J17: "TensorRT-LLM#3280",
-  A1: "openai-node#1840, openai-python#3555",
-};
+const THREADS = textsOf("threads.yaml");
 
 const SHORT: Readonly<Record<string, string>> = { ok: "·", policy: "○", void: "–" };
 const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
@@ -74,11 +41,11 @@ export function verdictsMarkdown(known: readonly ClientVerdicts[]): string {
   return [
     `${known.length} clients, ${Object.keys(known[0]?.cells ?? {}).length} cases each, ${known[0]?.seconds.length ?? 0} rounds: ${((100 * equal) / cells.length).toFixed(1)} % of ${cells.length} cells came out the same each time.`,
     "",
-    ...clientsTable(known),
+    clientsTable(known),
     "",
     "## Cases that are red for somebody",
     "",
-    ...casesTable(known),
+    casesTable(known),
     "",
     "## What was seen",
     "",
@@ -86,25 +53,16 @@ export function verdictsMarkdown(known: readonly ClientVerdicts[]): string {
   ].join("\n");
 }
 
-function clientsTable(known: readonly ClientVerdicts[]): string[] {
+function clientsTable(known: readonly ClientVerdicts[]): string {
   const rows = known.map(({ client, cells, seconds }) => {
     const first = Object.values(cells);
     const count = (which: (verdict: string) => boolean) => first.filter(([one]) => which(one!)).length;
     const red = count((one) => isRed(one as StressVerdict));
     const unstable = first.filter((all) => !isStable(all)).length;
-    const counts = [
-      count((one) => one === "ok"),
-      red,
-      count((one) => one === "policy"),
-      count((one) => one === "void"),
-    ];
-    return `| \`${client}\` | ${driverPackages(client)} | ${counts.join(" | ")} | ${unstable} | ${Math.max(...seconds)} |`;
+    const [ok, policy, empty] = ["ok", "policy", "void"].map((verdict) => count((one) => one === verdict));
+    return [`\`${client}\``, driverPackages(client), ok!, red, policy!, empty!, unstable, Math.max(...seconds)];
   });
-  return [
-    "| Client | Version | ok | red | policy | void | unstable | s |",
-    "|---|---|---|---|---|---|---|---|",
-    ...rows,
-  ];
+  return markdownTable([["Client", "Version", "ok", "red", "policy", "void", "unstable", "s"], ...rows]);
 }
 
 /** Returns the plan without the seed, which is the same in all plans: `B8` for `B8#seed=1`. */
@@ -116,7 +74,7 @@ const isRedCell = (all: readonly string[] | undefined) => all?.some((one) => isR
  * Returns a table with one row per fault case. Each row names the clients, because a table with a column per client would be
  * too wide.
  */
-function casesTable(known: readonly ClientVerdicts[]): string[] {
+function casesTable(known: readonly ClientVerdicts[]): string {
   const rows = plansOf(known)
     .filter((plan) => known.some(({ cells }) => isRedCell(cells[plan])))
     .map((plan) => {
@@ -133,21 +91,21 @@ function casesTable(known: readonly ClientVerdicts[]): string[] {
       const rule = plannedRule(fault);
       const who = [...by].map(([verdict, names]) => `**${verdict}**: ${names.join(", ")}`).join("; ");
       const threads = THREADS[fault.row.id] ?? "";
-      return `| \`${shortPlan(plan)}\` | ${cell(rule.what)} | ${cell(rule.oracle)} | ${cell(rule.text)} | ${who} | ${threads} |`;
+      return [`\`${shortPlan(plan)}\``, cell(rule.what), cell(rule.oracle), cell(rule.text), who, threads];
     });
   const head = ["Case", "On the wire", "A correct client", "By", "Who does not", "Threads of the like"];
-  return [`| ${head.join(" | ")} |`, "|---|---|---|---|---|---|", ...rows];
+  return markdownTable([head, ...rows]);
 }
 
 function details(known: readonly ClientVerdicts[]): string[] {
   return known.flatMap(({ client, why, cells }) => {
     const red = Object.entries(why);
     if (red.length === 0) return [`### ${client}`, "", "Nothing is red.", ""];
-    const lines = red.map(
-      ([plan, reason]) =>
-        `| \`${shortPlan(plan)}\` | ${[...new Set(cells[plan])].join(", ")} | ${cell(printable(reason))} |`,
-    );
-    return [`### ${client}`, "", "| Again with `--replay` | Verdict | |", "|---|---|---|", ...lines, ""];
+    const rows = red.map(([plan, reason]) => {
+      const verdicts = [...new Set(cells[plan])].join(", ");
+      return [`\`${shortPlan(plan)}\``, verdicts, cell(printable(reason))];
+    });
+    return [`### ${client}`, "", markdownTable([["Again with `--replay`", "Verdict", ""], ...rows]), ""];
   });
 }
 

@@ -10,7 +10,7 @@ export interface ReleaseRequest {
   readonly version: string;
   /** True if nothing will be published from this run, so that the repository needs no confirmation. */
   readonly isDry: boolean;
-  /** URL of the repository. Null if the user confirms none. */
+  /** URL of the repository, as the user confirms it. Null if the user gave no URL. */
   readonly repository: string | null;
   /** Folder for the files. Null for the default, which may have the files of an earlier run. */
   readonly out: string | null;
@@ -75,7 +75,7 @@ export function checkRelease(root: string, { version, isDry, repository }: Relea
   return { commit, commitS: Number(time), repository: named, notes };
 }
 
-/** Returns what the changelog says about its newest version. Throws a `ReleaseError` if that is another version, or nothing. */
+/** Returns the changelog's lines about its newest version. Throws a `ReleaseError` if it is another version or has no lines. */
 function notesOf(version: string, changelog: string): string {
   const [, newest = ""] = changelog.split(/^## /m);
   const [heading = ""] = newest.split("\n");

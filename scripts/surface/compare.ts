@@ -1,6 +1,6 @@
 /**
- * Compares the names that semantic versioning covers with the recorded list, and reads in the changelog which of the changes
- * it tells the user.
+ * Compares the names that semantic versioning covers with the recorded list, and finds the changes that the changelog does not
+ * name.
  */
 import { KINDS, type Kind, type Surface } from "./surface.ts";
 
@@ -41,7 +41,7 @@ function wordOf({ kind, name }: SurfaceChange): string {
   return name;
 }
 
-/** Returns what the changelog says about the next version under all headings except Added. */
+/** Returns the changelog's lines about the next version, under all headings except Added. */
 function toldIn(changelog: string): string {
   const section = changelog.split(/^## /m)[1] ?? "";
   return section

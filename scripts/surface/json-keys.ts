@@ -27,8 +27,8 @@ const isOpen = (path: string): boolean =>
   OPEN.includes(path.slice(path.lastIndexOf(".") + 1)) || path.endsWith("server_metrics.timeseries");
 
 /**
- * Lines of `GET /understudy/requests` that a truth log has, too. Their types have a file of their own, and some of their keys
- * depend on the load of the machine.
+ * Types of lines of `GET /understudy/requests` whose keys are not recorded here. `surface.ts` takes them from the types of the
+ * truth log, because some keys are present only on a busy machine.
  */
 const TRUTH_LINES = ["header", "step", "request"];
 
@@ -64,7 +64,7 @@ const fromLines = (name: string, text: string) => {
   }
 };
 
-/** Returns what a command prints. */
+/** Returns the standard output of a command. */
 async function printed(run: () => unknown): Promise<string> {
   const [print, lines] = [console.log, [] as string[]];
   console.log = (text: string) => lines.push(text);

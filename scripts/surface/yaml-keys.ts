@@ -21,7 +21,7 @@ const FIXTURES: Readonly<Record<string, object>> = {
   "fixture, answer.error": { answer: { error: UNKNOWN } },
 };
 
-/** Returns the keys in the refusal of an unknown key. Throws if there is no such refusal. */
+/** Returns the accepted keys that the error about an unknown key lists. Throws if the reader does not throw such an error. */
 function keysIn(part: string, read: () => unknown): string[] {
   try {
     read();

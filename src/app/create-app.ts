@@ -78,28 +78,19 @@ export async function startApp<C extends KernelConfig>(
   const [server, first] = await Promise.all([loading, createKernel(config, routes, options, reusable)]);
   let kernel = first;
   const {
-    url,
-    tritonUrl,
-    http2Url,
-    otherUrls = {},
-    handle,
-    banner,
     idleWork = [],
     drain,
     turnTo,
     stop,
+    ...shown
   } = await server.start(first).catch(async (why) => {
     await first.lifecycle.close();
     throw why;
   });
   let stopIdleWork = () => {};
   return {
-    url,
-    tritonUrl,
-    http2Url,
-    otherUrls,
-    handle,
-    ...(banner ? { banner } : {}),
+    otherUrls: {},
+    ...shown,
     get kernel() {
       return kernel;
     },

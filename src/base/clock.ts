@@ -34,8 +34,8 @@ export interface Clock {
    */
   catchUp?(): void;
   /**
-   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: `run` is late already, and
-   * `nextUs` says so until it runs. Otherwise long work could take its place, because no callback of `at` waits.
+   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: true if `run` is already late.
+   * Until it runs, `nextUs` then returns the present or an earlier time. Otherwise long work would see no due callback and run first.
    */
   turn(run: () => void, isDue?: boolean): void;
   /** Calls `run` at the end of the current turn, before any other event. */
@@ -124,7 +124,7 @@ const ABOUT_US = 300;
 /** Microseconds by which a callback must be overdue so that `catchUp` runs it. Other callbacks wait for the end of the turn. */
 const OVERDUE_US = 1000;
 
-/** Number of alarm threads after whose unexpected end the clock uses timers instead. */
+/** After this many alarm threads have ended unexpectedly, the clock uses timers instead. */
 export const ALARMS_MAX = 3;
 
 /** Throws an error of a callback as an uncaught exception, whose handler decides its effect. */

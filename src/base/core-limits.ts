@@ -10,6 +10,9 @@ export const REQUESTS_MOST: number = SLOTS;
 /** Highest number of a LoRA adapter. Numbers start at 1; 0 means no adapter. */
 export const ADAPTERS_MOST: number = ADAPTERS - 1;
 
-/** Most token ids of a script in one step. SAME_STEP: the bit of an id that puts the next id into the same step. */
+/**
+ * Largest number of token ids per step in a script of outputs. SAME_STEP: the bit of an id that
+ * puts the next id into the same step.
+ */
 export const STEP_IDS_MOST: number = STEP_TOKENS;
 export const SAME_STEP: number = FED_MORE >>> 0;

@@ -4,8 +4,11 @@
 export type LooseObject = Record<string, any>;
 
 /** Returns the value if it is an object. Returns null for every other value, including lists. */
-export const looseObject = (value: unknown): LooseObject | null =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as LooseObject) : null;
+export const looseObject = (value: unknown): LooseObject | null => (isObject(value) ? value : null);
+
+/** Returns true if the value is an object, and not a list. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Returns the value if it is a list. Returns an empty list for every other value. */
 export const looseList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
@@ -19,11 +22,14 @@ export function shownJson(value: unknown): string {
   }
 }
 
-/** Returns the object in a JSON text. Returns null if the text is not JSON or contains another type of value. */
-export function jsonObjectIn(text: string | null): LooseObject | null {
+/** Returns the value of a JSON text, or undefined if the text is not JSON. */
+export function parsedJson(text: string): unknown {
   try {
-    return looseObject(JSON.parse(text ?? ""));
+    return JSON.parse(text);
   } catch {
-    return null;
+    return undefined;
   }
 }
+
+/** Returns the object in a JSON text. Returns null if the text is not JSON or contains another type of value. */
+export const jsonObjectIn = (text: string | null): LooseObject | null => looseObject(parsedJson(text ?? ""));

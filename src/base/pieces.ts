@@ -89,7 +89,7 @@ export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Piece
 }
 
 type After = NonNullable<EventLoopTurns["after"]>;
-/** For each clock, named by its method `after`: a queue of the functions that resolve the waiting calls of `turn`. */
+/** Functions that resolve the waiting calls of `turn`, in order of the calls. The key is the `after` method of their clock. */
 const waitingFor = new WeakMap<After, (() => void)[]>();
 
 /**

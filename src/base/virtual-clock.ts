@@ -61,19 +61,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
   advanceTo(untilUs: number): void {
     if (!(untilUs >= this.#nowUs))
       throw new RangeError(`advanceTo: must be at least ${this.#nowUs} us, not ${untilUs}`);
-    for (;;) {
-      const run = this.#turns.shift();
-      if (run) {
-        run();
-        continue;
-      }
-      const next = this.#pending[0];
-      if (!next || next.dueUs > untilUs) break;
-      this.#pending.shift();
-      if (next.wake === null) continue;
-      this.#nowUs = next.dueUs;
-      next.wake();
-    }
+    while (this.#turns.length > 0 || this.nextUs() <= untilUs) if (!this.next()) break;
     if (untilUs < Number.POSITIVE_INFINITY) this.#nowUs = untilUs;
   }
 
@@ -86,19 +74,7 @@ export class VirtualClock extends ClosedByUsing implements Clock {
   /** Runs the callbacks that are due before `us`, but not those due at `us`. Then sets the time to `us` if `us` is finite. */
   until(us: number): void {
     this.#limitUs = us;
-    for (;;) {
-      const run = this.#turns.shift();
-      if (run) {
-        run();
-        continue;
-      }
-      const next = this.#pending[0];
-      if (!next || next.dueUs >= us) break;
-      this.#pending.shift();
-      if (next.wake === null) continue;
-      this.#nowUs = next.dueUs;
-      next.wake();
-    }
+    while (this.#turns.length > 0 || this.nextUs() < us) this.next();
     this.#limitUs = Number.NEGATIVE_INFINITY;
     if (us < Number.POSITIVE_INFINITY) this.#nowUs = Math.max(this.#nowUs, us);
   }

@@ -2,12 +2,9 @@
 
 import { TIMESTAMP_UNITS } from "../workloads/timestamps.ts";
 import type { TraceOptions } from "../workloads/trace.ts";
-import { choice, integer, type OptionRow, one } from "./options/option.ts";
+import { choice, commaList, integer, type PlainRow } from "./options/option.ts";
 
-const names = one<readonly string[]>("NAMES", "names with commas between them, or all", (text) => {
-  const found = text.split(",").map((name) => name.trim());
-  return found.includes("") ? undefined : found;
-});
+const names = commaList("NAMES", "names with commas between them, or all");
 
 export const traceOptions = {
   "timestamp-unit": {
@@ -30,7 +27,7 @@ export const traceOptions = {
     default: "all",
     about: "Log types whose rows of a BurstGPT trace are used, spelled as in the file.",
   },
-} as const satisfies Record<string, Omit<OptionRow, "group">>;
+} as const satisfies Record<string, PlainRow>;
 
 export const traceOptionsOf = (values: {
   readonly "timestamp-unit"?: TraceOptions["timestampUnit"];

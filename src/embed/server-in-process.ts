@@ -31,9 +31,7 @@ function setupOf(options: ServerOptions): ServerSetup {
 }
 
 async function start({ config }: ServerSetup, given: ServerOptions): Promise<Running> {
-  const {
-    truth: { log: truthLog },
-  } = config;
+  const truthLog = config.truth.log;
   const why = truthLog && unwritable(truthLog.file);
   if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
   const rules: Rules = new Rules(() => app.kernel.text.model.vocabulary.size, config.text.toolCallParser);

@@ -21,14 +21,10 @@ export interface CoreCommand {
 }
 
 /** A request in the core whose `add` was dropped, as read from the core's memory. */
-export interface RequestFromMemory {
+export interface RequestFromMemory
+  extends Pick<CoreRequest, "promptTokens" | "maxTokens" | "minTokens" | "eosAt" | "seed"> {
   readonly handle: number;
-  readonly promptTokens: number;
   readonly outputTokens: number;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  readonly eosAt: number;
-  readonly seed: number;
 }
 
 export interface JournalText {

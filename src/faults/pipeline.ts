@@ -102,7 +102,7 @@ export class FaultPipeline {
   #next(event: number): number {
     if (this.#swap !== null) return event;
     const stages = [this.#events, this.#text, this.#coding, this.#http, this.#segments, this.#end];
-    return stages.reduce((first, stage) => Math.min(first, stage.next(event)), Number.POSITIVE_INFINITY);
+    return Math.min(...stages.map((stage) => stage.next(event)));
   }
 
   /** Sends the text of one or several events through the stages. */

@@ -35,20 +35,8 @@ const NO_HTTP: HttpView = {
 };
 
 /** Counts requests and streams. Each request to a generation route is opened and settled exactly once, however it ends. */
-export interface Accounting {
-  opened(): void;
-  settled(outcome: Outcome): void;
-  /** Counts an event stream that began (1) or ended (-1). */
-  stream(change: 1 | -1): void;
-  /** Adds to the bytes that wait for slow clients. Negative: fewer wait. */
-  held(bytes: number): void;
-  /** Counts a delta or a whole answer that a parser of tool calls has read. */
-  parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
-  /** Counts an answer that a fault acted on, by the id of the fault. */
-  faulted?(id: string): void;
-  /** Counts a request that a limit of the queue refused. */
-  rejected?(by: "requests" | "tokens"): void;
-}
+export type Accounting = Pick<Accounts, "opened" | "settled" | "stream" | "held"> &
+  Partial<Pick<Accounts, "parsed" | "faulted" | "rejected">>;
 
 export class Accounts implements FrontView {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
@@ -83,27 +71,32 @@ export class Accounts implements FrontView {
     this.moved();
   }
 
+  /** Counts an event stream that began (1) or ended (-1). */
   stream(change: 1 | -1): void {
     this.streamsOpen += change;
     this.moved();
   }
 
+  /** Adds to the bytes that wait for slow clients. Negative: fewer wait. */
   held(bytes: number): void {
     this.bytesHeld += bytes;
     this.moved();
   }
 
+  /** Counts a request that a limit of the queue refused. */
   rejected(by: "requests" | "tokens"): void {
     if (by === "requests") this.rejectedByRequests++;
     else this.rejectedByTokens++;
     this.moved();
   }
 
+  /** Counts a delta or a whole answer that a parser of tool calls has read. */
   parsed(how: ParsedHow, called: boolean, api: ParsedApi): void {
     this.toolLooks[toolLook(how, called, api)]++;
     this.moved();
   }
 
+  /** Counts an answer that a fault acted on, by the id of the fault. */
   faulted(id: string): void {
     this.faults[id]!++;
     this.moved();
@@ -124,12 +117,6 @@ export class Accounts implements FrontView {
   }
 }
 
-/** Counts one HTTP request, from its head to the end of its answer. */
-export interface HttpVisit {
-  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
-  done(status: number, responseBytes: number): void;
-}
-
 /**
  * Key of the property in which a request keeps its counter until it ends. A property, because a weak map with thousands of
  * entries a second would make garbage collections slow.
@@ -143,18 +130,18 @@ export class HttpAccounts implements HttpView {
   readonly duration = new BucketCounts(ALL_SECONDS);
   /** Index of a route by method and handler. */
   readonly #places = new Map<string, Map<string, number>>();
-  readonly #nowUs: () => number;
-  readonly #counted: () => void;
 
   /** `counted` is called after each request that counts. */
-  constructor(routes: readonly HttpRoute[], nowUs: () => number, counted: () => void = () => {}) {
+  constructor(
+    routes: readonly HttpRoute[],
+    private readonly nowUs: () => number,
+    private readonly counted: () => void = () => {},
+  ) {
     this.routes = new Float64Array(routes.length * HTTP_WIDTH);
     for (const [index, { handler, method }] of routes.entries()) {
       const handlers = this.#places.get(method) ?? new Map<string, number>();
       this.#places.set(method, handlers.set(handler, index));
     }
-    this.#nowUs = nowUs;
-    this.#counted = counted;
   }
 
   came(request: Visiting, path: string): void {
@@ -164,7 +151,7 @@ export class HttpAccounts implements HttpView {
     const place = known ?? places?.get(NO_HANDLER);
     if (place === undefined) return;
     const bytes = Number(request.headers.get("content-length") ?? 0) || 0;
-    request[VISIT] = new CountedVisit(this, place, this.#nowUs(), bytes);
+    request[VISIT] = new CountedVisit(this, place, this.nowUs(), bytes);
   }
 
   take(request: Visiting): CountedVisit | undefined {
@@ -177,7 +164,7 @@ export class HttpAccounts implements HttpView {
   count(place: number, cameUs: number, status: number, requestBytes: number, responseBytes: number): void {
     const { routes } = this;
     const at = place * HTTP_WIDTH;
-    const nowUs = this.#nowUs();
+    const nowUs = this.nowUs();
     const seconds = (nowUs - cameUs) / 1e6;
     const statusClass = Math.floor(status / 100) - 1;
     routes[at + HttpWord.answers + statusClass]!++;
@@ -189,66 +176,60 @@ export class HttpAccounts implements HttpView {
     routes[at + HttpWord.requestBytes]! += requestBytes;
     routes[at + HttpWord.responseBytes]! += responseBytes;
     this.duration.observe(seconds);
-    this.#counted();
+    this.counted();
   }
 }
 
-export class CountedVisit implements HttpVisit {
-  #accounts: HttpAccounts | null;
-
+/** Counts one HTTP request, from its head to the end of its answer. */
+export class CountedVisit {
   constructor(
-    accounts: HttpAccounts,
+    private accounts: HttpAccounts | null,
     readonly place: number,
     readonly cameUs: number,
     readonly requestBytes: number,
-  ) {
-    this.#accounts = accounts;
-  }
+  ) {}
 
+  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
   done(status: number, responseBytes: number): void {
-    const accounts = this.#accounts;
-    this.#accounts = null;
+    const { accounts } = this;
+    this.accounts = null;
     accounts?.count(this.place, this.cameUs, status, this.requestBytes, responseBytes);
   }
-}
-
-/** Takes the outcome of a generation request. */
-export interface Ticket {
-  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
-  settle(outcome: Outcome): void;
 }
 
 const notCounted = (error: unknown): void =>
   logUnexpected("a request ended, and is missing in some of the numbers", error);
 
+function tell(listener: ((outcome: Outcome) => void) | null, outcome: Outcome): void {
+  try {
+    listener?.(outcome);
+  } catch (error) {
+    notCounted(error);
+  }
+}
+
+/** Takes the outcome of a generation request. */
+export type Ticket = Pick<CountedOnce, "settle">;
+export type HttpVisit = Pick<CountedVisit, "done">;
+
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
-export class CountedOnce implements Ticket {
-  #settled: ((outcome: Outcome) => void) | null;
+export class CountedOnce {
   #told: ((outcome: Outcome) => void) | null = null;
   #accounting: Pick<Accounting, "stream"> | null = null;
   #visit: HttpVisit | null = null;
   #deadlines: Deadlines | null = null;
   #watched: TimedItem | null = null;
 
-  constructor(settled: (outcome: Outcome) => void) {
-    this.#settled = settled;
-  }
+  constructor(private settled: ((outcome: Outcome) => void) | null) {}
 
+  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
   settle(outcome: Outcome): void {
-    const settled = this.#settled;
+    const { settled } = this;
     const told = this.#told;
-    this.#settled = null;
+    this.settled = null;
     this.#told = null;
-    try {
-      settled?.(outcome);
-    } catch (error) {
-      notCounted(error);
-    }
-    try {
-      told?.(outcome);
-    } catch (error) {
-      notCounted(error);
-    }
+    tell(settled, outcome);
+    tell(told, outcome);
     try {
       this.#end();
     } catch (error) {
@@ -272,7 +253,7 @@ export class CountedOnce implements Ticket {
 
   /** The answer is to be complete in time, unless it is; `null`: whenever. */
   within(deadlines: Deadlines | null, answer: TimedItem): void {
-    if (deadlines === null || this.#settled === null) return;
+    if (deadlines === null || this.settled === null) return;
     this.#deadlines = deadlines;
     this.#watched = answer;
     deadlines.watch(answer);
@@ -280,7 +261,7 @@ export class CountedOnce implements Ticket {
 
   /** The answer is an event stream from now on, complete when it is settled, or by now. */
   streams(accounting: Pick<Accounting, "stream">, visit: HttpVisit | null): void {
-    if (this.#settled === null) {
+    if (this.settled === null) {
       visit?.done(200, 0);
       return;
     }

@@ -29,7 +29,7 @@ import { type PageParts, pagePartsOf } from "./pages.ts";
 import type { Place } from "./place.ts";
 import { RequestHistory } from "./request-history.ts";
 import { type StreamWrites, streamWritesOf } from "./stream-writes.ts";
-import { builtFiles, laidFor, lengthsOf, markedText, textOf } from "./text.ts";
+import { builtFiles, laidFor, lengthsOf, textOf } from "./text.ts";
 
 /** Longest wait for the truth log at the end: a disk that hangs must not delay the exit. */
 const TRUTH_CLOSE_MS = 5000;
@@ -111,7 +111,7 @@ export async function createKernel<C extends KernelConfig>(
   const punctual = punctualityOf(clock, config.logs.disableLogStats ? null : options.log, () => fleet.engines);
   const marks = new Marks(punctual.causes, clock);
   const log = marks.log(options.log);
-  const model = markedText(reusable.text, marks);
+  const model = { ...reusable.text, encoder: marks.encoder(reusable.text.encoder) };
   const gaps = gapsOf(clock, marks);
   const first = (place?.index ?? 0) === 0;
   const openCanned = (files: Parameters<typeof laidFor>[0]) =>

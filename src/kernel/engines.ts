@@ -71,11 +71,9 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place, epochUs, iterations } = options;
   const { clock } = marks;
   const broke = (error: unknown) => options.broke(isBroken(error) ? error : new EngineBroken(error));
-  const {
-    dataParallelSize,
-    truth: { requests: truthRequests, log: truthLog },
-    metrics: { triton },
-  } = config;
+  const { dataParallelSize } = config;
+  const { requests: truthRequests, log: truthLog } = config.truth;
+  const { triton } = config.metrics;
   const engineFirst = (place?.index ?? 0) * dataParallelSize;
   const truth = truthLog
     ? createTruthLog(

@@ -9,7 +9,7 @@ import type { StepPacing } from "../engine/config/engine-config.ts";
 import type { FaultsConfig } from "../faults/faults-config.ts";
 import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
 import { FRONT_LIMITS, type OverloadLimits } from "../wire/http/front-limits.ts";
-import type { KvTransferTime, QueueConfig, StartConfig } from "./kernel-config.ts";
+import type { QueueConfig, StartConfig } from "./kernel-config.ts";
 
 /** Limits of the queue, as in vLLM. */
 export type QueueLimits = Pick<QueueConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
@@ -18,36 +18,25 @@ export type FailureRate = Pick<FaultsConfig, "failureRate" | "failureTypes">;
 /** Rate and kinds of faults that disturb answers by chance. */
 export type FaultRate = Pick<FaultsConfig, "faultRate" | "faultTypes">;
 
-/** The values that `/admin/config` changes. `KernelConfig`, which a running server reads, does not have them. */
-interface ChangeableConfig {
-  /** The pace of the engines. A member that is undefined has its default. */
-  readonly pace: StepPacing;
-  readonly overload: OverloadLimits;
-  readonly queueLimits: QueueLimits;
-  readonly failures: FailureRate;
-  readonly faults: FaultRate;
-  /** undefined: requests do not wait for a transfer. */
-  readonly kvTransferTime: KvTransferTime | undefined;
-  readonly logsAccess: boolean;
-  readonly logsRequests: boolean;
-  readonly logsWarnings: boolean;
-}
-
+type ChangeableConfig = ReturnType<typeof changeableOf>;
 type ValueName = keyof ChangeableConfig;
 export type LiveConfig = { readonly [Name in ValueName]: LiveValue<ChangeableConfig[Name]> };
 type LiveCells = { readonly [Name in ValueName]: LiveCell<ChangeableConfig[Name]> };
 
-function changeableOf(config: StartConfig): ChangeableConfig {
+/** Returns the values that `/admin/config` changes. `KernelConfig`, which a running server reads, does not have them. */
+function changeableOf(config: StartConfig) {
   const { requests, streams, overloadStatus, retryAfter } = config.listen.frontLimits ?? FRONT_LIMITS;
   const { maxNumQueuedReqs, maxNumQueuedTokens, kvTransferTime } = config.queue;
   const { failureRate, failureTypes, faultRate, faultTypes } = config.faults;
   const { timing, noise, speed } = config.engine;
   return {
-    pace: { timing, noise, speed },
-    overload: { requests, streams, overloadStatus, retryAfter },
-    queueLimits: { maxNumQueuedReqs, maxNumQueuedTokens },
-    failures: { failureRate, failureTypes },
-    faults: { faultRate, faultTypes },
+    /** The pace of the engines. A member that is undefined has its default. */
+    pace: { timing, noise, speed } as StepPacing,
+    overload: { requests, streams, overloadStatus, retryAfter } as OverloadLimits,
+    queueLimits: { maxNumQueuedReqs, maxNumQueuedTokens } as QueueLimits,
+    failures: { failureRate, failureTypes } as FailureRate,
+    faults: { faultRate, faultTypes } as FaultRate,
+    /** undefined: requests do not wait for a transfer. */
     kvTransferTime,
     logsAccess: !config.logs.disableAccessLog,
     logsRequests: config.logs.enableLogRequests,

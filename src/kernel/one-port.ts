@@ -7,7 +7,7 @@ import type { Application, RouteTable } from "../wire/http/routes.ts";
 import type { HotRoutes } from "../wire/http/sink.ts";
 import { HttpServer } from "../wire/http1/server.ts";
 import { readTls, type TlsFiles } from "../wire/tls/certificates.ts";
-import type { Kernel, KernelTruth } from "./kernel.ts";
+import type { Kernel } from "./kernel.ts";
 import type { KernelConfig } from "./kernel-config.ts";
 import type { Listeners } from "./server.ts";
 
@@ -58,26 +58,17 @@ export function onePort<C extends KernelConfig>(
   };
 }
 
-/** The application over a kernel. */
+/** The application over a kernel. Reports to a history of requests what the front does not see. */
 function mount<C extends KernelConfig>(kernel: Kernel<C>, routesOf: (kernel: Kernel<C>) => RouteTable) {
   const app = application(routesOf(kernel));
   const { history } = kernel.truth;
-  return { ...app, fetch: fetchOf(app, history), hot: hotOf(app.hot, history) };
-}
-
-/** With a history only those hot routes whose answers the front reports to it. */
-function hotOf(hot: HotRoutes, history: KernelTruth["history"]): HotRoutes {
-  return history === undefined
-    ? hot
-    : { of: (method, target) => (method === "POST" ? hot.of(method, target) : undefined) };
-}
-
-/** Reports to the history, because the front does not see the answers of all routes (metrics, truth). */
-function fetchOf(app: Application, history: KernelTruth["history"]): Application["fetch"] {
-  if (history === undefined) return app.fetch;
-  return async (request) => {
+  if (history === undefined) return app;
+  const fetch: Application["fetch"] = async (request) => {
     const response = await app.fetch(request);
     history.left(request, response.status);
     return response;
   };
+  // The front reports only the answers of hot routes that take a POST.
+  const hot: HotRoutes = { of: (method, target) => (method === "POST" ? app.hot.of(method, target) : undefined) };
+  return { ...app, fetch, hot };
 }

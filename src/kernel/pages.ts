@@ -14,8 +14,8 @@ import type { Identity } from "../metrics/rows/identity.ts";
 import { setupOf } from "../metrics/setup.ts";
 import type { TruthLog } from "../truth/log.ts";
 import type { Accounts } from "./accounting.ts";
+import type { EnginePartsOptions, FleetParts } from "./engines.ts";
 import type { KernelConfig } from "./kernel-config.ts";
-import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import type { StreamWrites } from "./stream-writes.ts";
 
@@ -29,18 +29,14 @@ export interface PageParts {
   beforeUpdate(nowUs: number): void;
 }
 
-export interface PageOptions {
+export interface PageOptions
+  extends Pick<FleetParts, "engines" | "truth">,
+    Pick<EnginePartsOptions, "marks" | "place" | "epochUs"> {
   readonly config: KernelConfig;
   readonly streamWrites: Pick<StreamWrites, "mode">;
   readonly routes: readonly HttpRoute[];
-  readonly engines: Fleet;
   readonly accounts: Accounts;
-  readonly truth: TruthLog | null;
   readonly clock: Clock;
-  readonly marks: Marks;
-  readonly place: Place | undefined;
-  /** Microseconds since 1970 at the clock's 0. */
-  readonly epochUs: number;
 }
 
 export async function pagePartsOf(options: PageOptions): Promise<PageParts> {

@@ -86,29 +86,26 @@ export class RequestHistory {
     }
   }
 
+  /** Changes the entry of a request. Returns undefined if none is kept. */
+  #note(request: HttpRequest, changes: Partial<Entry>): Entry | undefined {
+    const entry = this.#of.get(request);
+    return entry && Object.assign(entry, changes);
+  }
+
   /** Notes that the request asks for a generation. `ended` follows. */
   asks(request: HttpRequest): void {
-    const entry = this.#of.get(request);
-    if (entry === undefined) return;
-    this.open++;
-    entry.asks = true;
-    entry.outcome = "open";
-    entry.endMs = null;
+    if (this.#note(request, { asks: true, outcome: "open", endMs: null })) this.open++;
   }
 
   /** Notes that the engine has accepted the first choice. */
   generates(request: HttpRequest, choices: readonly KeptChoice[]): void {
-    const entry = this.#of.get(request);
-    if (entry === undefined) return;
-    entry.choices = choices;
+    this.#note(request, { choices });
   }
 
   /** Notes the status. Called when the head of the answer leaves. */
   answered(request: HttpRequest, status: number): void {
-    const entry = this.#of.get(request);
-    if (entry === undefined) return;
-    entry.status = status;
-    if (!entry.asks) this.#end(entry, status < 400 ? "answered" : status < 500 ? "refused" : "failed");
+    const entry = this.#note(request, { status });
+    if (entry?.asks === false) this.#end(entry, status < 400 ? "answered" : status < 500 ? "refused" : "failed");
   }
 
   /** Notes the status unless `answered` did. */

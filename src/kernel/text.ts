@@ -10,7 +10,6 @@ import { type CannedAnswers, openCannedAnswers } from "../text/canned/canned-ans
 import type { TextConfig } from "../text/text-config.ts";
 import { builtInText, folderText, type TextModel } from "../text/text-model.ts";
 import type { KernelConfig } from "./kernel-config.ts";
-import type { Marks } from "./marks.ts";
 
 /** A file that the build made. */
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));
@@ -67,11 +66,6 @@ export async function textOf(
   // With several processors the two threads do not wait for each other.
   const shared = availableParallelism() === 1 ? due.shared : null;
   return builtInText(built.vocabulary, built.answers, given.reasoningParser !== undefined, shared);
-}
-
-/** Returns the text with an encoder whose work is noted in `marks`. */
-export function markedText(text: TextModel, marks: Marks): TextModel {
-  return { ...text, encoder: marks.encoder(text.encoder) };
 }
 
 /** Opens the prepared answers like `openCannedAnswers`. `host.first`: true for the one process that logs about them. */

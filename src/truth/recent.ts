@@ -112,11 +112,6 @@ export class RecentRows {
     return this.#steps[engine - this.engineFirst]?.row(step) ?? null;
   }
 
-  /** Returns the number of an engine's last step. */
-  lastStep(engine: number): number {
-    return this.#steps[engine - this.engineFirst]?.last ?? 0;
-  }
-
   /** Returns the first step that a kept row of this engine refers to, or Infinity. */
   #firstStep(engine: number): number {
     let first = Number.POSITIVE_INFINITY;

@@ -7,6 +7,7 @@ export const SCHEMA = 1;
 
 /** Fields at the head of each log file that describe the run. */
 export interface LogHeader {
+  /** Configuration of the engine. */
   readonly engine: FlatEngineConfig;
   /** Number of engines. Rows have the index of their engine. */
   readonly engines: number;
@@ -19,64 +20,89 @@ export interface LogHeader {
 /** First line of each file. */
 export interface HeaderLine extends LogHeader {
   readonly type: "header";
+  /** 1. Another number means that a field has another meaning. */
   readonly schema: typeof SCHEMA;
-  /** Number of files that this run has started before. */
+  /** Number of files that this run has started before. 0: nothing is missing. */
   readonly file: number;
+  /** Seed of the run. */
   readonly seed: number;
 }
 
-/** A step of an engine. Numbers rise by one from 1. Times are microseconds. */
+/** A step of an engine. Times are microseconds. */
 export interface StepLine {
   readonly type: "step";
+  /** Index of the engine. */
   readonly engine: number;
+  /** Number of the step in its engine, from 1. A missing number is a lost row. */
   readonly step: number;
+  /** Time when the scheduler planned the step. */
   readonly plannedUs: number;
-  /** End of the step, when all its tokens are due; start and end of writing them. null: the log was closed before. */
+  /** End of the step, when all its tokens are due. null: the log was closed before. */
   readonly dueUs: number | null;
+  /** Time when writing its tokens began. null: the log was closed before. */
   readonly writeStartUs: number | null;
+  /** Time when writing its tokens ended. null: the log was closed before. */
   readonly writeEndUs: number | null;
+  /** Tokens of the step. */
   readonly tokens: number;
   /** Requests that were preempted by the plan of this step. */
   readonly preemptions: number;
-  /** Microseconds by which engine time was moved forward before `dueUs`. Absent: it was not. */
+  /** Microseconds by which engine time was moved forward before `dueUs`, because the host was more than a step and 100 ms behind. Absent: it was not. */
   readonly rebasedUs?: number;
-  /** Reason why the step started late. Absent: it was on time. */
+  /** Likely reason why writing started more than 1 ms late. Absent: it was on time. */
   readonly cause?: CauseName;
-  /** Times at which one eighth, two eighths … seven eighths of its tokens were written. Absent: it has few tokens, or writing took no time. */
+  /** Times at which one eighth, two eighths … seven eighths of its tokens were written. Absent: it has fewer than 64 tokens, or writing took no time. */
   readonly writtenUs?: readonly number[];
 }
 
 /** A generation that ended. null: the event has not happened. */
 export interface RequestLine {
   readonly type: "request";
+  /** Index of its engine. */
   readonly engine: number;
-  /** Order of submission to this engine, from 0. */
+  /** Order of submission to this engine, from 0. A missing number is a lost row or a refused request. */
   readonly order: number;
+  /** The answer's `id`. Completions add the prompt's index (`cmpl-…-0`); `n` > 1 puts the choice's index in front. */
   readonly id: string;
+  /** Time when it reached the server. */
   readonly arrivalUs: number;
+  /** Time when it entered the engine's queue, after the request overhead. */
   readonly queuedUs: number | null;
+  /** Due time of the first plan that includes it. */
   readonly scheduledUs: number | null;
+  /** Time when its first token was due. */
   readonly prefillEndUs: number | null;
+  /** Time when it ended: the due time of its last step, or the moment of an abort. */
   readonly endUs: number | null;
-  /** null: the log was closed before the request ended. */
+  /** `stop`, `length`, `abort`, `error` or `repetition`. null: the log was closed before the request ended. */
   readonly reason: ReasonName | null;
+  /** Length of the prompt. */
   readonly promptTokens: number;
+  /** Prompt tokens from the prefix cache. */
   readonly cachedTokens: number;
+  /** Prompt tokens that were computed. */
   readonly computedTokens: number;
+  /** Tokens that were computed again after preemptions. */
   readonly recomputedTokens: number;
+  /** Length of the answer. */
   readonly outputTokens: number;
+  /** Bytes of the body that were handed to the socket, without HTTP's framing. 0 in `replay`. */
   readonly bytes: number;
-  /** Request id of the client. null: the generation's id has another form. */
+  /** The client's `X-Request-Id`, or a generated id. null for `/v1/responses` and `replay`. */
   readonly requestId: string | null;
-  /** Time when the receiver had the first token, and the last. */
+  /** Time when its first token had been handed to the socket. */
   readonly firstWrittenUs: number | null;
+  /** Time when its last token had been handed to the socket. */
   readonly lastWrittenUs: number | null;
-  /** Late steps between the request's first and last token, their total lateness, and microseconds by which engine time was moved forward. */
+  /** `steps` that started more than 1 ms late between its first and last token, their total lateness `us`, and `rebasedUs`, by which engine time was moved forward. */
   readonly late: { readonly steps: number; readonly us: number; readonly rebasedUs: number };
+  /** Number of preemptions of this request. */
   readonly preemptions: number;
+  /** The first 1,024 preemptions: `us`, `resumedUs`, `cachedTokens`. */
   readonly preempted: readonly PreemptedEntry[];
-  /** Tokens came in steps `first` to `first + steps - 1`, one per step or `width` per step. */
+  /** Steps that gave it tokens. Tokens came in steps `first` to `first + steps - 1`, one per step or `width` per step. */
   readonly runs: readonly (readonly [first: number, steps: number, width?: number])[];
+  /** Runs that are not in the row. */
   readonly droppedRuns: number;
 }
 
@@ -91,18 +117,20 @@ export interface FaultLine {
   readonly type: "fault";
   /** The request's `X-Request-Id`, or its number among the disturbed answers. */
   readonly key: string;
-  /** Plan that orders the same faults again. */
+  /** Plan with seed and key that orders the same faults again. */
   readonly plan: string;
+  /** Time when the answer began. */
   readonly beganUs: number;
+  /** End of the answer: `done`, `fin`, `rst` or `reset`, or `gone` if the client left first. */
   readonly end: "done" | "fin" | "rst" | "reset" | "gone";
   /**
-   * Time, kind ("bytes", "wait" or the end), offset on the wire, number of bytes (for a wait: microseconds), and bytes
-   * that the socket accepted at once.
+   * The first 1,000 operations: time, kind ("bytes", "wait" or the end), offset on the wire, number of bytes (for a wait:
+   * microseconds), and bytes that the socket accepted at once.
    */
   readonly operations: readonly (readonly [us: number, kind: string, offset: number, length: number, taken: number])[];
   /** Operations that were not recorded. */
   readonly unkept: number;
-  /** Events of the answer: all, removed, written completely, and cut off. */
+  /** Events of the answer: all (`came`), removed (`dropped`), written completely (`whole`), and cut off (`cut`). */
   readonly events: { readonly came: number; readonly dropped: number; readonly whole: number; readonly cut: number };
   /** Number of times that each fault of the plan acted. 0: its position was not reached, so the case is void. */
   readonly acted: readonly (readonly [fault: string, times: number])[];
@@ -153,15 +181,19 @@ export interface DiedEngine {
 /** Last line of a running server's answer about its last requests. */
 export interface PageLine {
   readonly type: "page";
+  /** Rows of requests in this answer. */
   readonly requests: number;
+  /** Rows of steps in this answer. */
   readonly steps: number;
   /** Cursor for the next query. */
   readonly next: string;
+  /** True if `limit` kept rows out of this answer. */
   readonly more: boolean;
+  /** Rows after `since` that were already removed. */
   readonly missed: number;
   /** Largest number of rows that each worker keeps. */
   readonly keeps: number;
-  /** Workers that did not answer. Absent: all did. */
+  /** Workers that did not answer within 5 s. Absent: all did. */
   readonly unreachable?: readonly number[];
 }
 

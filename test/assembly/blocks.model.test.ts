@@ -2,6 +2,7 @@
  * Compares the block pool with a model made of plain lists, without prefix caching. Requests take blocks, grow and end in any
  * order.
  */
+
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Field, NONE, PAGE_BLOCKS, PAGES, Reason, SLOTS, Status, Word } from "../../assembly/layout.ts";
@@ -11,6 +12,7 @@ import { coreSetup } from "../../src/engine/setup.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { configOf } from "../engine/simulated-engine.ts";
 import { times } from "../size.ts";
+import { blockTable, freeQueue } from "./core-lists.ts";
 import { builds, EOS } from "./pair.ts";
 
 setDefaultTimeout(60_000);
@@ -53,7 +55,7 @@ class Real {
     this.batch.take(0);
   }
   tableOf(handle: number): number[] {
-    return this.core.views.blockTable(handle % SLOTS);
+    return blockTable(this.core.views, handle % SLOTS);
   }
 }
 
@@ -82,7 +84,7 @@ class Command implements fc.Command<Model, Real> {
   run(model: Model, real: Real): void {
     this.act(model, real);
     real.core.exports.verify();
-    expect(real.core.views.freeQueue()).toEqual(model.free);
+    expect(freeQueue(real.core.views)).toEqual(model.free);
     expect(real.core.views.word(Word.BlocksFree)).toBe(model.free.length);
     expect([...model.held.keys()].map((handle) => real.tableOf(handle))).toEqual([...model.held.values()]);
   }

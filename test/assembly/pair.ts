@@ -1,4 +1,5 @@
 /** Runs the core and its model side by side: both get each call, then all their visible state is compared. */
+
 import { expect } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,6 +28,7 @@ import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
+import { blockTable, freeQueue } from "./core-lists.ts";
 import type { Output, PlanResult, Spec, TakeResult } from "./model-types.ts";
 import { SchedulerModel } from "./scheduler-model.ts";
 
@@ -213,12 +215,12 @@ export class Pair {
     const running = views.list(Word.RunningAt, views.word(Word.Running));
     const waiting = this.#waiting();
     const of = (slots: number[]) => slots.map((slot) => this.#bySlot.get(slot)!);
-    const tables = running.map((slot) => views.blockTable(slot));
+    const tables = running.map((slot) => blockTable(views, slot));
     const ours = {
       running: of(running),
       waiting: of(waiting),
       deferred: of(waiting.filter((slot) => views.deferred[slot])),
-      free: views.freeQueue(),
+      free: freeQueue(views),
       tables,
       adapters: [Word.AdapterRunningAt, Word.AdapterWaitingAt].map((word) => views.list(word, MOST_ADAPTERS)),
       hasWork: this.batch.hasWork,

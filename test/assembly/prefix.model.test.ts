@@ -1,4 +1,5 @@
 /** Compares the prefix cache with a map from content to blocks. The contents have hashes that collide in the core's table. */
+
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { NONE, SLOTS, SUBMIT_HASHED, SUBMIT_SKIP_READING } from "../../assembly/layout.ts";
@@ -8,6 +9,7 @@ import { coreSetup } from "../../src/engine/setup.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { configOf } from "../engine/simulated-engine.ts";
 import { times } from "../size.ts";
+import { blockTable, freeQueue } from "./core-lists.ts";
 import { builds, EOS } from "./pair.ts";
 import { type Block, Pool } from "./pool-model.ts";
 
@@ -137,7 +139,7 @@ class Step implements fc.Command<Pool, Real> {
     real.batch.plan(0);
     const { views } = real.core;
     const admitted = handles.slice(0, tables.length);
-    expect(admitted.map((handle) => views.blockTable(handle % SLOTS))).toEqual(
+    expect(admitted.map((handle) => blockTable(views, handle % SLOTS))).toEqual(
       tables.map((table) => table.map(({ id }) => id)),
     );
     expect(admitted.map((handle) => views.cachedPrompt[handle % SLOTS]! - 1)).toEqual(hits);
@@ -167,7 +169,7 @@ class Reset implements fc.Command<Pool, Real> {
 
 function same(pool: Pool, real: Real): void {
   real.core.exports.verify();
-  expect(real.core.views.freeQueue()).toEqual(pool.free.map(({ id }) => id));
+  expect(freeQueue(real.core.views)).toEqual(pool.free.map(({ id }) => id));
 }
 
 describe.each(builds)("%s", (_, module) => {

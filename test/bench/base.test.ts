@@ -4,7 +4,8 @@
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { compareRounds, orderOf, passedOn, type Round } from "../../bench/lib/compared.ts";
+import { compareRounds, passedOn, type Round } from "../../bench/lib/compared.ts";
+import { inTurns } from "../../bench/lib/servers.ts";
 import { costs } from "../../bench/stream/costs.ts";
 
 type RoundTimes = readonly [base: number, again: number, tree: number];
@@ -45,12 +46,15 @@ test("figures that a run lacks, and figures without a ratio, are not measured", 
   ]);
 });
 
-test("each run takes each position once in three rounds", () => {
-  expect([0, 1, 2, 3].map(orderOf)).toEqual([
-    ["base", "again", "tree"],
-    ["again", "tree", "base"],
-    ["tree", "base", "again"],
-    ["base", "again", "tree"],
+test("each contender takes each position once in three rounds, and warm-ups do not count", async () => {
+  const order: string[] = [];
+  const noted = (name: string) => () => order.push(name);
+  const contenders = { base: noted("base"), again: noted("again"), tree: noted("tree") };
+  const { base, tree } = await inTurns("test", 3, contenders, 1);
+  expect(order.join(" ")).toBe("base again tree again tree base tree base again base again tree");
+  expect([base, tree]).toEqual([
+    [6, 8, 10],
+    [5, 7, 12],
   ]);
 });
 

@@ -1,13 +1,14 @@
 /** Tests the comparison of load generators with the truth, and that docs/explanation/measuring.md contains the measured values. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import fc from "fast-check";
 import { chunkEnds, compare, type ToolRequest, type TrueRequest, truthOf } from "../../bench/certify/compare.ts";
-import { DOCS, filled, lastRun } from "../../bench/certify/page.ts";
+import { lastRun } from "../../bench/certify/page.ts";
 import { scenarios } from "../../bench/certify/scenarios.ts";
 import { tools } from "../../bench/certify/tools.ts";
-import { freePort } from "../../bench/lib/process.ts";
+import { freePort } from "../../bench/lib/servers.ts";
 import manifest from "../../package.json";
+import { pageTexts } from "../../scripts/docs/pages.ts";
 import { type HostedServer, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 
@@ -155,11 +156,11 @@ describe("early-role.ts", () => {
 });
 
 describe("docs/explanation/measuring.md", () => {
-  const page = readFileSync(DOCS, "utf8");
+  const { old: page, now } = pageTexts("docs/explanation/measuring.md");
   const run = lastRun();
 
   test("the tables are those of the last run, with each tool in each scenario", () => {
-    expect(page).toBe(filled(page, run));
+    expect(page).toBe(now);
     const wanted = scenarios.flatMap(({ name }) => tools.map((tool) => `${name} × ${tool.name}`));
     expect(run.rows.map(({ scenario, tool }) => `${scenario} × ${tool}`)).toEqual(wanted);
     for (const [i, { name, requests }] of scenarios.entries()) {

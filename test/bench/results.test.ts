@@ -1,6 +1,6 @@
 /** Checks that a figure of a bench cannot overwrite the machine and commit of a result line. */
 import { expect, test } from "bun:test";
-import { lineOf } from "../../bench/lib/results.ts";
+import { lineOf } from "../../bench/lib/bench.ts";
 
 test("a figure with the name of a field that each line has is refused, whatever its value", () => {
   const figures: Record<string, unknown> = { ratio: 1, bun: 3.3, machine: undefined };

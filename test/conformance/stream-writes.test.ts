@@ -8,7 +8,6 @@ import { seeded } from "../../src/base/random.ts";
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
 import type { Finish, Receiver } from "../../src/engine/interface/types.ts";
 import type { LiveRequest } from "../../src/engine/live.ts";
-import { FRONT_LIMITS } from "../../src/wire/http/front-limits.ts";
 import type { HttpRequest } from "../../src/wire/http/request.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
@@ -16,6 +15,7 @@ import { nativeLanes } from "../../src/wire/lanes/native-lanes.ts";
 import { Outbox } from "../outbox.ts";
 import { eventually, serve } from "../server.ts";
 import { figure, seed, sized } from "../size.ts";
+import { LOCAL } from "../wire/http1/local-options.ts";
 
 const EVENTS = sized("descriptors", { sample: 150_000, whole: 10_000_000 });
 setDefaultTimeout(sized("descriptors", { sample: 120_000, whole: 3_600_000 }));
@@ -144,10 +144,7 @@ class Crowd {
     this.#server = new HttpServer(
       { fetch: (request) => this.#serve(request) },
       {
-        ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS },
-        clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
-        warn() {},
-        epochSeconds: () => 0,
+        ...LOCAL,
       },
     );
   }

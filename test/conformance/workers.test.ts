@@ -333,7 +333,7 @@ describe("one truth", () => {
 
   const requests = sized("workers", { sample: 500, whole: 1000 });
   test(`${requests} requests, disconnects and a killed worker: the counters equal the truth logs exactly`, async () => {
-    const run = await workersRun({ workers: 2, requests, concurrency: 24, kill: true, program: main });
+    const run = await workersRun({ workers: 2, requests, concurrency: 24, kill: true });
     expect(run.fell).toEqual([]);
     expect(run.exitCode).toBe(0);
     expect(run.shown).toEqual(run.counted);
@@ -366,7 +366,7 @@ describe("one truth", () => {
     );
     const died = running! + waiting! > 0 ? `${running} running and ${waiting} waiting requests died with it; ` : "";
     expect(run.output).toMatch(
-      new RegExp(`^understudy serve: worker \\d \\(process \\d+\\) was killed by SIGKILL; ${died}started anew`),
+      new RegExp(`^understudy serve: worker \\d \\(process \\d+\\) was killed by SIGKILL; ${died}started anew`, "m"),
     );
   });
 

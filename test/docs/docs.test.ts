@@ -1,6 +1,7 @@
 /** Checks the documentation: its index, links, anchors, commands and the paths that it names. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
+import { anchorsOf, linksOf } from "../../scripts/page-links.ts";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { healthHelp } from "../../src/cli/health/health-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
@@ -20,22 +21,6 @@ const root = new URL("../../", import.meta.url);
 const pages = [...new Bun.Glob("docs/**/*.md").scanSync(root.pathname)].sort();
 const documents = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
-/** Removes code blocks and the backquotes of inline code, where `](…)` is no link and `#` no heading. */
-const prose = (text: string) =>
-  text.replace(/^```[\s\S]*?^```/gm, "").replace(/`[^`\n]*`/g, (code) => code.slice(1, -1));
-
-/** Returns the anchors that GitHub derives from the headings. */
-function anchorsOf(text: string): Set<string> {
-  const headings = [...prose(text).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!);
-  return new Set(
-    headings.map((heading) =>
-      heading
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N}\s_-]/gu, "")
-        .replaceAll(" ", "-"),
-    ),
-  );
-}
 
 test("the index names every page, with a line on each", () => {
   const list = read("docs/README.md").split("## All pages\n")[1]!;
@@ -58,14 +43,11 @@ describe.each(documents)("%s", (path) => {
   const text = read(path);
 
   test("every link leads to an existing file and heading", () => {
-    const wrong = [...prose(text).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].filter(
-      ([, file, anchor]) => {
-        const to = file === "" ? new URL(path, root) : new URL(file!, new URL(path, root));
-        if (!existsSync(to)) return true;
-        return anchor !== undefined && !anchorsOf(readFileSync(to, "utf8")).has(anchor);
-      },
-    );
-    expect(wrong.map(([link]) => link)).toEqual([]);
+    const wrong = linksOf(text).filter(({ file, anchor }) => {
+      const to = file === "" ? new URL(path, root) : new URL(file, new URL(path, root));
+      return !existsSync(to) || (anchor !== "" && !anchorsOf(readFileSync(to, "utf8")).has(anchor));
+    });
+    expect(wrong).toEqual([]);
   });
 
   test("every path of the repository that the page names exists", () => {

@@ -15,11 +15,13 @@
  * | submitted = finished + aborted + refused + live | `known-bugs.sim.test.ts` (BLIS #183), `conservation.sim.test.ts` |
  * | the truth log is the same at any speed | `test/truth/log.sim.test.ts` |
  */
+
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { BLOCK_BYTES, BlockField, Field, NONE, SLOT_BITS, SLOTS, Status, Total, Word } from "../../assembly/layout.ts";
 import type { LiveRequest } from "../../src/engine/live.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
+import { blockTable, freeQueue } from "../assembly/core-lists.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyRequest, run } from "./random-requests.ts";
 import { type RecordingReceiver, World, watchPlans } from "./simulated-engine.ts";
@@ -51,7 +53,7 @@ function checkBlocks(world: World, core: Core): void {
   /** Blocks with content. Other blocks have no reference count and at most one holder. */
   const cached = new Set<number>();
   for (const [slot, receiver] of inside(world, core)) {
-    for (const [at, block] of views.blockTable(slot).entries()) {
+    for (const [at, block] of blockTable(views, slot).entries()) {
       const held = holders.get(block) ?? [];
       held.push({ receiver, at });
       if (at < views.field(Field.CachedCount, slot)) cached.add(block);
@@ -63,7 +65,7 @@ function checkBlocks(world: World, core: Core): void {
     const held = holders.get(block)?.length ?? 0;
     if (cached.has(block) ? refsOf(block) !== held : held > 1) expect([block, refsOf(block)]).toEqual([block, held]);
   }
-  const free = views.freeQueue();
+  const free = freeQueue(views);
   expect(free.filter((block) => holders.has(block))).toEqual([]);
   expect([holders.size + free.length, views.word(Word.BlocksFree)]).toEqual([numGpuBlocks - 1, free.length]);
   for (const [first, ...others] of holders.values()) {

@@ -1,4 +1,5 @@
 /** Checks the limits of fault plans in docs/reference/limits.md. */
+
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,11 +9,11 @@ import { parsePlan } from "../../src/faults/parse.ts";
 import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
 import { FaultOrders } from "../../src/servers/openai/overrides/fault-orders.ts";
 import { openFaultRules } from "../../src/text/canned/fixtures/fault-rules.ts";
-import { FRONT_LIMITS } from "../../src/wire/http/front-limits.ts";
 import type { Context, DisturbedAnswer, FaultWitness } from "../../src/wire/http/sink.ts";
 import { FaultyStream } from "../../src/wire/http1/faulty.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
 import { fakeKernel } from "../kernel/fake-kernel.ts";
+import { LOCAL } from "../wire/http1/local-options.ts";
 import { HEAD } from "./streams.ts";
 import { bytesOf, run } from "./wire.ts";
 
@@ -208,16 +209,7 @@ test("an answer of more than 64 MiB in parts is sent unchanged, and the plan's o
         return response;
       },
     },
-    {
-      hostname: "127.0.0.1",
-      port: 0,
-      tls: undefined,
-      reusePort: false,
-      frontLimits: FRONT_LIMITS,
-      clock,
-      warn: () => {},
-      epochSeconds,
-    },
+    { ...LOCAL, clock, epochSeconds },
   );
   const bytesOfAnswer = async (mib: number) =>
     (await (await fetch(`http://127.0.0.1:${server.port}/?mib=${mib}`)).arrayBuffer()).byteLength;

@@ -15,15 +15,59 @@ export interface RecordingFile {
   load(): Recording;
 }
 
-/** Returns the recordings, sorted by name. A file that cannot be read gives an entry whose `load` throws. */
-export function* recordingsAt(places: readonly string[]): Generator<RecordingFile> {
-  for (const place of places) {
-    const found = filesAt(place);
-    for (const path of found.files) yield* recordingsIn(path, found.named);
+/** The two formats of recordings: one recording as lines of JSON, and files of JSON with several. */
+interface Formats {
+  readonly ofLines: (text: string, path: string) => Recording;
+  /** Reads the parsed content of a `.json` file. Null if the file is no file of recordings. */
+  readonly severalIn: (json: unknown) => readonly { readonly name: string; load(): Recording }[] | null;
+  /** Describes a `.json` file for which `severalIn` returns null. */
+  readonly none: string;
+}
+
+/**
+ * Returns the recordings, sorted by name. A file that cannot be read gives an entry whose `load` throws. A `.json` file without
+ * recordings gives one only if a place names it. In a folder it is ignored.
+ */
+export const recordingsIn = (formats: Formats) =>
+  function* (places: readonly string[]): Generator<RecordingFile> {
+    for (const place of places) {
+      const { files, named } = filesAt(place);
+      for (const path of files) yield* recordingsOf(path, named, formats);
+    }
+  };
+
+function* recordingsOf(path: string, named: boolean, { ofLines, severalIn, none }: Formats): Generator<RecordingFile> {
+  try {
+    const text = textOf(path);
+    if (!/\.json(\.gz)?$/.test(path)) return yield { name: path, load: () => ofLines(text, path) };
+    const several = severalIn(parsed(text));
+    for (const { name, load } of several ?? []) yield { name: `${path}#${name}`, load };
+    if (several === null && named) throw new Error(`${path}: ${none}`);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : `${error}`;
+    yield failing(path, why.startsWith(`${path}: `) ? why : `${path}: ${why}`);
   }
 }
 
-export function filesAt(place: string): { readonly files: readonly string[]; readonly named: boolean } {
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("not JSON");
+  }
+}
+
+export const recordingsAt = recordingsIn({
+  ofLines: (text, path) => ofTrace(readTrace(text, path)),
+  severalIn(json) {
+    const { scenarios } = json as { readonly scenarios?: readonly Scenario[] };
+    if (!Array.isArray(scenarios)) return null;
+    return scenarios.map((scenario) => ({ name: scenario.name, load: () => ofScenario(scenario) }));
+  },
+  none: "holds no scenarios",
+});
+
+function filesAt(place: string): { readonly files: readonly string[]; readonly named: boolean } {
   const stat = lstatSync(place, { throwIfNoEntry: false });
   return stat?.isDirectory() ? { files: below(place), named: false } : { files: [place], named: true };
 }
@@ -39,53 +83,16 @@ function below(folder: string): string[] {
     });
 }
 
-/**
- * Returns the recordings of one file. A `.json` file without scenarios gives an error if it was `named`. In a folder it is
- * ignored.
- */
-function* recordingsIn(path: string, named: boolean): Generator<RecordingFile> {
-  let text: string;
-  try {
-    text = textOf(path);
-  } catch (error) {
-    yield failing(path, `${path}: ${error instanceof Error ? error.message : error}`);
-    return;
-  }
-  if (!/\.json(\.gz)?$/.test(path)) {
-    yield { name: path, load: () => ofTrace(readTrace(text, path)) };
-    return;
-  }
-  const scenarios = scenariosOf(text);
-  if (typeof scenarios === "string") {
-    if (named || scenarios !== NO_SCENARIOS) yield failing(path, `${path}: ${scenarios}`);
-    return;
-  }
-  for (const scenario of scenarios) yield { name: `${path}#${scenario.name}`, load: () => ofScenario(scenario) };
-}
-
-const NO_SCENARIOS = "holds no scenarios";
-
-function scenariosOf(text: string): readonly Scenario[] | string {
-  try {
-    const { scenarios } = JSON.parse(text) as { readonly scenarios?: unknown };
-    return Array.isArray(scenarios) ? scenarios : NO_SCENARIOS;
-  } catch {
-    return "not JSON";
-  }
-}
-
-export function textOf(path: string): string {
+function textOf(path: string): string {
   const bytes = readFileSync(path);
   // The first bytes show whether the file is packed. Its name may be any.
   const packed = bytes[0] === 0x1f && bytes[1] === 0x8b;
   return new TextDecoder().decode(packed ? gunzipSync(bytes) : bytes);
 }
 
-export function failing(name: string, why: string): RecordingFile {
-  return {
-    name,
-    load() {
-      throw new Error(why);
-    },
-  };
-}
+const failing = (name: string, why: string): RecordingFile => ({
+  name,
+  load() {
+    throw new Error(why);
+  },
+});

@@ -2,6 +2,7 @@
  * Runs a recorded trace on our core, row by row, with the calls that the server uses, and returns the rows that we would have
  * recorded. It only uses add, abort, reset, pause, plan, take and feed.
  */
+
 import {
   Event,
   FEED,
@@ -26,6 +27,7 @@ import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
+import { blockTable, freeQueue } from "../assembly/core-lists.ts";
 import { coreConfig } from "./core-config.ts";
 import { fnv, outputOf, promptOf, type Row, type Trace, type TraceRequest } from "./trace.ts";
 
@@ -176,7 +178,7 @@ export class Runner {
     handles.forEach((handle, i) => {
       const slot = handle % SLOTS;
       const live = this.#bySlot.get(slot)!;
-      const table = views.blockTable(slot);
+      const table = blockTable(views, slot);
       const computed = views.field(Field.Computed, slot);
       n.push([live.spec.r, tokens[i]!, computed]);
       const taken = flags[i]! >> Math.log2(ROW_SAMPLES * 2);
@@ -274,7 +276,7 @@ export class Runner {
     row.wait = lean ? [wait.length, fnv(wait)] : wait;
     const skip = wait.filter((r) => views.deferred[this.#live.get(r)!.handle % SLOTS]).sort((a, b) => a - b);
     if (skip.length) row.skip = skip;
-    const free = views.freeQueue();
+    const free = freeQueue(views);
     row.free = views.word(Word.BlocksFree);
     if (!lean || this.#calls % 50 === 0) row.fq = [free.slice(0, 4), free.slice(-4), fnv(free)];
     const ev = this.#events();

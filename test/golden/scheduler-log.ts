@@ -2,6 +2,7 @@
  * Runs a scenario of the second recording, `recorded/vllm-0.33.0-scheduler.json`, on our core and writes our log in its form.
  * That recording was made separately from the traces. It has real request names and one log per scenario.
  */
+
 import {
   FEED,
   FEED_HALF,
@@ -18,6 +19,7 @@ import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
+import { blockTable, freeQueue } from "../assembly/core-lists.ts";
 import { coreConfig } from "./core-config.ts";
 import { type Row, refuseOthers, type TraceConfig } from "./trace.ts";
 
@@ -131,7 +133,7 @@ export class LogRunner {
     const blocks: Record<string, number[]> = {};
     handles.forEach((handle, i) => {
       const live = this.#bySlot.get(handle % SLOTS)!;
-      const table = views.blockTable(handle % SLOTS);
+      const table = blockTable(views, handle % SLOTS);
       if (i >= admitted) live.shown = 0;
       if (table.length > live.shown) blocks[nameOf(live)] = table.slice(live.shown);
       live.shown = table.length;
@@ -169,7 +171,7 @@ export class LogRunner {
     const prefix = totals.map((total, i) => total - this.#totals[i]!);
     this.#totals = totals;
     const deferred = views.word(Word.Deferred);
-    const free = views.freeQueue();
+    const free = freeQueue(views);
     const stats = [views.word(Word.Running), views.word(Word.Waiting) - deferred, deferred, ...prefix];
     return {
       u,

@@ -1,6 +1,7 @@
 /** Runs programs whose threads read a shared page. Each thread is delayed by the page's seed, and fails on order. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { type StartedProgram, startProgram } from "../started-program.ts";
 import { writeFixture } from "./load.ts";
 import { Page } from "./page.ts";
 import { type ServerLoad, WrongAnswer } from "./role-load.ts";
@@ -16,22 +17,15 @@ const END_IS_KNOWN_MS = 1000;
 
 const URL_OF = /http:\/\/127\.0\.0\.1:\d+/;
 
-type Child = Bun.Subprocess<"ignore", "pipe", "pipe">;
-
 /** A program that serves at `url`. */
 export class DelayedProgram {
-  readonly page: Page;
   readonly url: string;
-  readonly exited: Promise<number>;
-  readonly #child: Child;
-  readonly #output: () => string;
 
-  private constructor(page: Page, url: string, child: Child, output: () => string) {
-    this.page = page;
-    this.url = url;
-    this.exited = child.exited;
-    this.#child = child;
-    this.#output = output;
+  private constructor(
+    readonly page: Page,
+    private readonly program: StartedProgram,
+  ) {
+    this.url = URL_OF.exec(program.output())![0];
   }
 
   /** Starts `command` and waits until it has printed `isReady` and a URL. Rejects with its output if it exits before. */
@@ -40,33 +34,20 @@ export class DelayedProgram {
     command: readonly string[],
     { env = {}, isReady = URL_OF }: Partial<Pick<Setup, "env" | "isReady">> = {},
   ): Promise<DelayedProgram> {
-    const child = Bun.spawn([process.execPath, "--preload", PRELOAD, ...command], {
-      // Crash files are written to this folder.
-      cwd: page.folder,
-      env: { ...process.env, ...env, ...page.env },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    let output = "";
-    const listening = Promise.withResolvers<string>();
-    const read = async (stream: ReadableStream<Uint8Array>) => {
-      const decoder = new TextDecoder();
-      for await (const bytes of stream) {
-        output += decoder.decode(bytes, { stream: true });
-        const url = URL_OF.exec(output)?.[0];
-        if (url && isReady.test(output)) listening.resolve(url);
-      }
-    };
-    const wholeOutput = Promise.all([read(child.stdout), read(child.stderr)]);
-    void child.exited.then(async (code) => {
-      await wholeOutput;
-      listening.reject(new Error(`ended with ${code} before it listened:\n${output}`));
-    });
-    return new DelayedProgram(page, await listening.promise, child, () => output);
+    const words = [process.execPath, "--preload", PRELOAD, ...command];
+    const hasStarted = (output: string) => URL_OF.test(output) && isReady.test(output);
+    // Crash files are written to this folder.
+    const place = { cwd: page.folder, env: { ...process.env, ...env, ...page.env } };
+    return new DelayedProgram(page, await startProgram(words, hasStarted, place));
   }
 
   /** Everything that the program has printed. */
   get output(): string {
-    return this.#output();
+    return this.program.output();
+  }
+
+  get exited(): Promise<number> {
+    return this.program.exited;
   }
 
   /** Rejects with `WrongAnswer` if the program exits before `work` is done, or if `work` takes too long. */
@@ -90,8 +71,7 @@ export class DelayedProgram {
   /** Ends the program with SIGTERM, without delays, and returns its exit code. */
   async stop(): Promise<number> {
     this.page.seed = 0;
-    this.#child.kill("SIGTERM");
-    const code = await this.exited;
+    const code = await this.program.stop();
     this.page.remove();
     return code;
   }

@@ -1,6 +1,7 @@
 /** Starts a Triton server of ours, as a child process or in the process that all tests' servers share. */
 import { type HostedServer, hostedAs } from "../hosted.ts";
 import { main } from "../program.ts";
+import { type StartedProgram, startProgram } from "../started-program.ts";
 
 interface TritonPorts {
   readonly url: string;
@@ -14,12 +15,7 @@ interface TritonPorts {
 
 export type TritonHosted = HostedServer & TritonPorts;
 
-export interface TritonChild extends TritonPorts {
-  /** Returns everything the process has printed so far. */
-  readonly output: () => string;
-  readonly pid: number;
-  stop(signal?: NodeJS.Signals): Promise<number>;
-}
+export type TritonChild = TritonPorts & StartedProgram;
 
 const PORTS = ["--http-port=0", "--grpc-port=0", "--metrics-port=0"];
 
@@ -46,29 +42,7 @@ export async function startTriton(
   env: Readonly<Record<string, string>> = {},
 ): Promise<TritonChild> {
   const command = [process.execPath, main, "serve", "--role", "triton", ...PORTS, ...flags];
-  const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: "pipe", stderr: "pipe" });
-  let text = "";
-  const ready = Promise.withResolvers<void>();
-  const read = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const part of stream) {
-      text += decoder.decode(part, { stream: true });
-      if (/^ {2}(metrics|openai) .*\n/m.test(text)) ready.resolve();
-    }
-  };
-  const ends = Promise.all([read(child.stdout), read(child.stderr)]);
-  void child.exited.then(async (code) => {
-    await ends;
-    ready.reject(new Error(`the server ended with ${code}:\n${text}`));
-  });
-  await ready.promise;
-  return {
-    ...portsIn(text),
-    output: () => text,
-    pid: child.pid,
-    stop: async (signal = "SIGTERM") => {
-      child.kill(signal);
-      return child.exited;
-    },
-  };
+  const hasPorts = (output: string) => /^ {2}(metrics|openai) .*\n/m.test(output);
+  const server = await startProgram(command, hasPorts, { env: { ...process.env, ...env } });
+  return { ...server, ...portsIn(server.output()) };
 }

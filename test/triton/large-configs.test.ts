@@ -15,7 +15,7 @@ import { TritonServer } from "../../src/servers/triton/inference/server.ts";
 import { configFromJson, configTexts } from "../../src/servers/triton/model-config/config-json.ts";
 import type { ModelConfig } from "../../src/servers/triton/model-config/model-config.ts";
 import { normalized } from "../../src/servers/triton/model-config/normalize.ts";
-import { parsePbtxt, pbtxtInPieces } from "../../src/servers/triton/model-config/pbtxt.ts";
+import { pbtxtInPieces } from "../../src/servers/triton/model-config/pbtxt.ts";
 import { ROOT } from "../../src/servers/triton/model-config/schema.ts";
 import { signatureOf } from "../../src/servers/triton/model-config/signature.ts";
 import { stepShapes } from "../../src/servers/triton/model-config/step-shapes.ts";
@@ -74,7 +74,7 @@ function counted<R>(work: Pieces<R>): { readonly result: R; readonly stops: numb
   }
 }
 
-const model = (text: string): ModelConfig => atOnce(normalized(parsePbtxt(text, ROOT, true), "m", []));
+const model = (text: string): ModelConfig => atOnce(normalized(atOnce(pbtxtInPieces(text, ROOT, true)), "m", []));
 const step = (at: number) =>
   `{ model_name: "s" input_map { key: "x" value: "t${at}" } output_map { key: "y" value: "t${at + 1}" } }`;
 const CHAIN = 3000;
@@ -121,7 +121,7 @@ test("an ensemble of thousands of steps is checked with about one yield per step
 });
 
 test("different configurations have different signatures, equal ones the same", () => {
-  const signed = (text: string) => atOnce(signatureOf(parsePbtxt(text, ROOT, true)));
+  const signed = (text: string) => atOnce(signatureOf(atOnce(pbtxtInPieces(text, ROOT, true))));
   const texts = [
     'name: "a"',
     'name: "a" backend: ""',

@@ -1,20 +1,12 @@
 /** Lists the servers that this program can stand in for, with facts about each. The code of the servers is in `src/servers/`. */
 
-export interface RoleFacts {
-  /** Name of the real server, for the help text. */
-  readonly about: string;
-  /** Dialect of `/metrics`. */
-  readonly metrics: MetricsRole;
-}
-
-type MetricsRole = "vllm" | "triton" | "understudy";
-
+/** `about`: name of the real server, for the help text. `metrics`: dialect of `/metrics`. */
 export const ROLES = {
   vllm: { about: "vLLM's OpenAI-compatible server", metrics: "vllm" },
   triton: { about: "Triton Inference Server, with options of its own: --role triton --help", metrics: "triton" },
   // trtllm-serve's own metrics have other routes: src/servers/trtllm/.
   "trtllm-serve": { about: "TensorRT-LLM's trtllm-serve", metrics: "understudy" },
-} as const satisfies Readonly<Record<string, RoleFacts>>;
+} as const satisfies Readonly<Record<string, { about: string; metrics: "vllm" | "triton" | "understudy" }>>;
 
 export type RoleName = keyof typeof ROLES;
 export const TRTLLM_SERVE = "trtllm-serve" satisfies RoleName;

@@ -56,10 +56,9 @@ class Place {
   constructor(readonly index: number) {}
 }
 
-/** A command that some workers have not yet run. */
+/** A command that a worker has not yet run. */
 interface Order {
-  readonly waits: Set<Child>;
-  answer: boolean;
+  readonly child: Child;
   readonly done: (answer: boolean) => void;
 }
 
@@ -150,7 +149,7 @@ export class Supervisor {
     } else if ("ended" in message) {
       place.ended = message.ended;
     } else if ("did" in message) {
-      this.#did(message.did, child, message.answer);
+      this.#did(message.did, message.answer);
     } else {
       const { ask, command } = message;
       void this.#broadcast(command).then((answer) => send(child, { done: ask, answer }));
@@ -162,40 +161,33 @@ export class Supervisor {
     place.listening = true;
     place.listeningUs = clock.now();
     // The other workers may have been paused or resumed while this one started.
-    if (this.#isReady) this.#tell(place.child!, this.#paused ? PAUSE : { name: "resume" });
-    if (this.#isReady) this.#tell(place.child!, this.#sleeps);
+    if (this.#isReady) void this.#order(place.child!, this.#paused ? PAUSE : { name: "resume" });
+    if (this.#isReady) void this.#order(place.child!, this.#sleeps);
     if (this.#places.every(({ listening }) => listening)) this.#ready.resolve(url);
   }
 
   /** Sends a command to all workers that listen. Resolves with true if all answered true. */
-  #broadcast(command: WorkerCommand): Promise<boolean> {
+  async #broadcast(command: WorkerCommand): Promise<boolean> {
     if (command.name === "sleeps") this.#sleeps = command;
     if (command.name === "pause") this.#paused = true;
     if (command.name === "resume") this.#paused = false;
     const children = this.#places.flatMap(({ child, listening }) => (child && listening ? [child] : []));
+    const answers = await Promise.all(children.map((child) => this.#order(child, command)));
+    return answers.every(Boolean);
+  }
+
+  /** Sends a command to a worker. Resolves with its answer, or with true if it ends before. */
+  #order(child: Child, command: WorkerCommand): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const order = ++this.#lastOrder;
-    this.#orders.set(order, { waits: new Set(children), answer: true, done: resolve });
-    for (const child of children) send(child, { order, command });
-    if (children.length === 0) this.#settle(order);
+    this.#orders.set(order, { child, done: resolve });
+    send(child, { order, command });
     return promise;
   }
 
-  #tell(child: Child, command: WorkerCommand): void {
-    send(child, { order: ++this.#lastOrder, command });
-  }
-
-  #did(number: number, child: Child, answer: boolean): void {
-    const order = this.#orders.get(number);
-    if (!order?.waits.delete(child)) return;
-    order.answer &&= answer;
-    if (order.waits.size === 0) this.#settle(number);
-  }
-
-  #settle(number: number): void {
-    const order = this.#orders.get(number);
+  #did(number: number, answer: boolean): void {
+    this.#orders.get(number)?.done(answer);
     this.#orders.delete(number);
-    order?.done(order.answer);
   }
 
   #gone(place: Place, child: Child): void {
@@ -206,7 +198,7 @@ export class Supervisor {
     place.child = null;
     if (this.#ending !== null) this.#open += place.ended ?? 0;
     // An ended worker counts as having run its commands.
-    for (const number of [...this.#orders.keys()]) this.#did(number, child, true);
+    for (const [number, order] of this.#orders) if (order.child === child) this.#did(number, true);
     const lost = retire(place.index, death);
     this.#ready.reject(new StartRefused(`worker ${place.index} ${how(death)} while it started`, undefined));
     if (this.#ending === null) this.#again(place, child, death, lost);

@@ -8,8 +8,8 @@ import { logUnexpected } from "../unexpected.ts";
 import { DueTime } from "./due-time.ts";
 
 /**
- * `ring`: called when the thread sends its message. `due`: memory in which other threads see when the loop is due next. `died`:
- * see `MakeAlarm`.
+ * Starts the alarm thread and returns its alarm. `ring`: called shortly before the ordered time. `died`: called if the thread
+ * ends; returns a text for the log. `due`: shared memory that holds the ordered time, which other threads may read, too.
  */
 export function createAlarm(ring: () => void, died: () => string, due = new DueTime()): Alarm {
   const worker = new Worker(new URL("./clock-worker.ts", import.meta.url));

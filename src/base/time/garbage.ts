@@ -127,9 +127,10 @@ export class Garbage {
     this.#count(bytes);
   };
 
-  /** Counts the first half of a stream, whose request has been read. */
+  /** Counts the garbage of reading a stream's request, which is half of a stream's. `opened` counts the other half. */
   readonly read = (): void => this.#half();
 
+  /** Counts the garbage of opening a stream. */
   readonly opened = (): void => {
     this.#half();
     this.#count(STREAM_BYTES);
@@ -210,8 +211,8 @@ export class Garbage {
   }
 
   /**
-   * Collects without a gap between steps. A whole collection would stop 2,000 streams for 15 to 25 ms, a concurrent one for at
-   * most 5 ms.
+   * Collects although the steps leave no gap that is long enough. Starts a concurrent collection, which stops 2,000 streams for
+   * at most 5 ms. Without a second core there is none, so a whole one follows in a short gap and stops them for 15 to 25 ms.
    */
   #besideStreams(): void {
     const { concurrent } = this.collector;

@@ -41,12 +41,15 @@ export class SpareTime {
     return this.clock.nextUs() - this.clock.now() >= this.neededUs;
   }
 
-  /** True if a call of `pass` waits. For `Gaps`. */
+  /** True if a call of `pass` waits. The class `Gaps` below reads it. */
   get waits(): boolean {
     return this.#queue.length > 0;
   }
 
-  /** Tells the first waiting call, for `Gaps`, that nothing is due before `dueUs`. Returns true if that call resolved. */
+  /**
+   * Resolves the longest waiting call of `pass` if the time until `dueUs` is enough for it, or if it has no patience left.
+   * Returns true if a call was resolved. The class `Gaps` below calls it.
+   */
   offer(nowUs: number, dueUs: number): boolean {
     const first = this.#queue[0];
     if (first === undefined) return false;

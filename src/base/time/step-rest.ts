@@ -33,7 +33,7 @@ export class StepRest {
     const nowMs = this.#nowMs();
     if (nowMs < this.#dueMs - BEFORE_MS) return;
     this.#rested = true;
-    // The loop has already run the step.
+    // The event loop has run the step by now, so that there is nothing to wait for.
     if (nowMs > this.#dueMs + BEHIND_MS) return;
     this.#wait(Math.max(0, this.#dueMs - nowMs) + BEHIND_MS);
   }

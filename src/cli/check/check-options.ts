@@ -3,13 +3,13 @@
 import { laws } from "../../tools/check/index.ts";
 import { isVersion } from "../../tools/check/pages/versions.ts";
 import {
+  commaList,
   freeText,
   inGroup,
   integer,
   number,
   type Option,
   type OptionRow,
-  one,
   onlyOn,
   seconds,
   toggle,
@@ -18,10 +18,7 @@ import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const duration = seconds(0.01, 86_400, "a duration from 10ms to 24h, as in 500ms, 1s or 2m");
 
-const names = one<readonly string[]>("NAME,…", "names with commas between them", (written) => {
-  const all = written.split(",").map((name) => name.trim());
-  return all.every(Boolean) ? all : undefined;
-});
+const names = commaList("NAME,…", "names with commas between them");
 
 const lawIds: Option<readonly string[]> = {
   ...names,
@@ -33,15 +30,11 @@ const lawIds: Option<readonly string[]> = {
   },
 };
 
-const engineVersions: Option<readonly string[]> = {
-  ...names,
-  accepts: "versions of vLLM, TensorRT-LLM or Triton with commas between them, as in V0, 0.10.2, 1.1 or 23.10",
-  metavar: "VERSION,…",
-  read: (texts) => {
-    const versions = names.read(texts);
-    return versions?.every(isVersion) ? versions : undefined;
-  },
-};
+const engineVersions = commaList(
+  "VERSION,…",
+  "versions of vLLM, TensorRT-LLM or Triton with commas between them, as in V0, 0.10.2, 1.1 or 23.10",
+  isVersion,
+);
 
 const file = freeText("FILE", "a path to write");
 
@@ -55,22 +48,19 @@ export const checkOptions = {
       default: "16",
       about: "Maximum size of a page in MiB; larger pages are not read.",
     },
-    openmetrics: { ...onlyOn, default: "false", about: "Request OpenMetrics in place of text format 0.0.4." },
+    openmetrics: { ...onlyOn, about: "Request OpenMetrics in place of text format 0.0.4." },
     triton: {
       ...freeText("URL", "the address of Triton's HTTP service"),
-      default: "none",
       about: "Also compare with /v2/models/stats of this server (law N11).",
     },
   }),
   ...inGroup("What you know", {
     rest: {
       ...onlyOn,
-      default: "false",
       about: "Declare that no request ran at the last scrape. Without it, two idle scrapes must show that.",
     },
     clean: {
       ...onlyOn,
-      default: "false",
       about:
         "Declare that since the server's start no client disconnected and no request failed. Metrics do not show that.",
     },
@@ -82,7 +72,6 @@ export const checkOptions = {
     },
     names: {
       ...freeText("FILE", "a path of a JSON file"),
-      default: "none",
       about: "File that maps metric families of your own engine to those of a dialect. The dialect's laws then apply.",
     },
     "rest-gauges": {
@@ -111,28 +100,25 @@ export const checkOptions = {
     "min-step-ms": { ...number(0, 1e6, "min"), default: "unknown", about: "Shortest step in milliseconds." },
     decoupled: {
       ...names,
-      default: "none",
       about: "Decoupled Triton models, which may send several responses per request.",
     },
     ensembles: { ...names, default: "from the page", about: "Triton models that are ensembles." },
     "batch-of-one": {
       ...onlyOn,
-      default: "false",
       about: "Declare that all requests to Triton have a batch size of 1.",
     },
-    "no-evict": { ...onlyOn, default: "false", about: "Declare that TensorRT-LLM runs with GUARANTEED_NO_EVICT." },
+    "no-evict": { ...onlyOn, about: "Declare that TensorRT-LLM runs with GUARANTEED_NO_EVICT." },
   }),
   ...inGroup("Output", {
     "require-dialect": {
       ...onlyOn,
-      default: "false",
       about: "Exit with code 2 if only general laws could be judged.",
     },
     only: { ...lawIds, default: "all", about: "Check only these laws." },
-    all: { ...onlyOn, default: "false", about: "List all laws, not only violated ones." },
-    quiet: { ...onlyOn, default: "false", about: "Print only violations and pages that could not be checked." },
-    json: { ...file, default: "none", about: "Write the report as JSON to this file." },
-    junit: { ...file, default: "none", about: "Write the report as JUnit XML to this file, with a test case per law." },
+    all: { ...onlyOn, about: "List all laws, not only violated ones." },
+    quiet: { ...onlyOn, about: "Print only violations and pages that could not be checked." },
+    json: { ...file, about: "Write the report as JSON to this file." },
+    junit: { ...file, about: "Write the report as JUnit XML to this file, with a test case per law." },
   }),
 } as const satisfies Record<string, OptionRow>;
 

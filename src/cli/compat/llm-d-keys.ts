@@ -51,7 +51,7 @@ const NO_EVENTS = "KV events are not published";
 const NO_MEDIA = "there is no encoder and there are no images";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
 
-const keys = {
+export const KEYS: Readonly<Record<string, Key>> = {
   port: as("value", "port"),
   model: as("value", "model"),
   "served-model-name": as("list", "served-model-name"),
@@ -148,10 +148,7 @@ const keys = {
   skip_headers: ignored("switch"),
   skip_log_headers: ignored("switch"),
   log_backtrace_at: ignored("value"),
-} as const satisfies Readonly<Record<string, Key>>;
-
-export type KeyName = keyof typeof keys;
-export const KEYS: Readonly<Record<string, Key>> = keys;
+};
 
 /** Finds a key by its name, or a toggle by its name after `no-`. `sets`: false if the name begins with `no-`. */
 export function keyOf(

@@ -3,10 +3,12 @@
  * As in the simulator, flags win over the environment, and the environment wins over the file. Our own options are accepted
  * too.
  */
+import { parsedJson } from "../../base/json-object.ts";
 import type { Environment } from "../options/environment.ts";
 import { type Flags, parseFlags } from "../options/flags.ts";
 import { type OptionInput, optionInput, type UsageError, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
+import { splitAtEquals } from "../options/option.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
 import { compatTiming, durationOf, type KeyInput, orError, unreadable } from "./llm-d-timing.ts";
@@ -157,8 +159,7 @@ function fromEnv(env: Environment): [string, KeyInput][] {
 }
 
 function split(token: string): [string, string | undefined] {
-  const equals = token.indexOf("=");
-  return equals < 0 || !token.startsWith("-") ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+  return token.startsWith("-") ? splitAtEquals(token) : [token, undefined];
 }
 
 /** Reports whether the values turn an option on: a value is not false, zero or empty. */
@@ -201,13 +202,10 @@ function ranksOf(asked: (key: string) => KeyInput | undefined): ValueWithPlace<n
 function fakesOf(said: KeyInput | undefined, every: KeyInput | undefined): Record<string, readonly [string, string]> {
   if (said === undefined) return {};
   const text = said.texts.join(" ");
-  if (every === undefined) return { "fake-metrics": [text, said.where] };
-  try {
-    const whole = { ...JSON.parse(text), "refresh-interval": every.texts.join(" ") };
-    return { "fake-metrics": [JSON.stringify(whole), said.where] };
-  } catch {
-    return { "fake-metrics": [text, said.where] };
-  }
+  const fakes = parsedJson(text) as object | undefined;
+  if (every === undefined || fakes === undefined) return { "fake-metrics": [text, said.where] };
+  const whole = { ...fakes, "refresh-interval": every.texts.join(" ") };
+  return { "fake-metrics": [JSON.stringify(whole), said.where] };
 }
 
 const onOnePort = ({ where, value }: { readonly where: string; readonly value: number }) =>

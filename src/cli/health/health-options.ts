@@ -18,15 +18,13 @@ export const healthOptions = inGroup("", {
   },
   model: {
     ...freeText("NAME", "the name of a model"),
-    default: "none",
     about: "Also require that the server serves this model.",
   },
   "api-key": {
     ...freeText("KEY", "the server's key"),
-    default: "none",
     about: "Key for the list of models, if the server asks for one.",
   },
-  insecure: { ...onlyOn, default: "false", about: "Accept any certificate." },
+  insecure: { ...onlyOn, about: "Accept any certificate." },
   "ssl-ca-certs": { ...freeText("FILE", "a file"), default: "the system's", about: "Certificates to trust." },
 });
 

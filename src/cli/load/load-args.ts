@@ -4,7 +4,7 @@
  */
 import type { UsageError } from "../options/given.ts";
 import { nearest } from "../options/lookup.ts";
-import { ownValue } from "../options/option.ts";
+import { ownValue, splitAtEquals } from "../options/option.ts";
 import { takeOptions } from "../options/take-options.ts";
 import { type LoadValues, loadAliases, loadOptions, loadShortFlags } from "./load-options.ts";
 
@@ -31,9 +31,8 @@ export function takeLoadArguments(argv: readonly string[]): LoadArguments | Usag
       words.push(typed);
       continue;
     }
-    const equals = typed.indexOf("=");
-    const written = (equals < 0 ? typed : typed.slice(0, equals)).slice(2).replaceAll("_", "-");
-    let value = equals < 0 ? undefined : typed.slice(equals + 1);
+    let [flag, value] = splitAtEquals(typed);
+    const written = flag.slice(2).replaceAll("_", "-");
     if (written === "endpoint-type") {
       value ??= argv[++at];
       const backend = ownValue(ENDPOINT_TYPES, value ?? "");

@@ -1,7 +1,7 @@
 /** Kinds of option values that only `understudy load` has, such as percentiles and latency limits. */
 
 import type { Slo } from "../../tools/load/measures.ts";
-import { type Option, one } from "../options/option.ts";
+import { commaList, type Option, one } from "../options/option.ts";
 
 /** Makes an option with a list of values. The flag may be repeated; `read` gets the values of all uses as one JSON array. */
 export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: readonly string[]) => T | undefined }) =>
@@ -20,10 +20,7 @@ export const numberOrInf = one<number>("X", "a number above 0, or inf", (text) =
 
 /** Makes an option that takes names of `known`, separated by commas. */
 export const namesFrom = <const T extends string>(known: readonly T[]) =>
-  one<readonly T[]>("NAME,…", `some of ${known.join(",")}`, (text) => {
-    const names = text.split(",").map((name) => name.trim());
-    return names.every((name) => (known as readonly string[]).includes(name)) ? (names as T[]) : undefined;
-  });
+  commaList<T>("NAME,…", `some of ${known.join(",")}`, (name) => known.some((one) => one === name));
 
 export const percentileList = one<readonly number[]>(
   "P,…",

@@ -61,8 +61,8 @@ export const loadOptions = {
       default: "OPENAI_API_KEY from the environment; for anthropic-messages ANTHROPIC_API_KEY",
       about: "API key, sent as Authorization: Bearer; with anthropic-messages also as x-api-key.",
     },
-    header: { ...headers, default: "none", about: "Additional headers; may be given several times." },
-    insecure: { ...onlyOn, default: "false", about: "Do not check certificates." },
+    header: { ...headers, about: "Additional headers; may be given several times." },
+    insecure: { ...onlyOn, about: "Do not check certificates." },
     "ssl-ca-certs": { ...freeText("FILE", "a file"), default: "the system's", about: "Certificates to trust." },
   }),
   ...inGroup("Arrivals", {
@@ -83,7 +83,6 @@ export const loadOptions = {
     },
     "rescale-arrivals": {
       ...onlyOn,
-      default: "false",
       about: "Stretch the gaps so that the last request is sent at exactly count / rate, as vllm bench serve does.",
     },
     concurrency: {
@@ -93,17 +92,14 @@ export const loadOptions = {
     },
     "ramp-up-strategy": {
       ...choice("linear", "exponential"),
-      default: "none",
       about: "Increase the rate over the requests of the run, or over its duration if no count is set.",
     },
     "ramp-up-start-rps": {
       ...number(0, 1e6, "min"),
-      default: "none",
       about: "Requests per second at the start of the ramp.",
     },
     "ramp-up-end-rps": {
       ...number(0, 1e6, "min"),
-      default: "none",
       about: "Requests per second at the end of the ramp.",
     },
     "fixed-schedule": {
@@ -123,7 +119,6 @@ export const loadOptions = {
     },
     duration: {
       ...seconds(0.001, 30 * DAY_S),
-      default: "none",
       about: "Time for which requests are sent. Also --benchmark-duration.",
     },
     "grace-period": {
@@ -144,12 +139,10 @@ export const loadOptions = {
     },
     sweep: {
       ...sweep,
-      default: "none",
       about: "Run once per rate (1,2,4,8) or per concurrency (concurrency:1,2,4).",
     },
     "sweep-until": {
       ...until,
-      default: "none",
       about: "End the sweep with the first run in which less than this share of requests keeps the limits.",
     },
   }),
@@ -159,8 +152,8 @@ export const loadOptions = {
       default: "random",
       about: "Source of the prompts: docs/reference/load-datasets.md.",
     },
-    "dataset-path": { ...freeText("FILE", "a file"), default: "none", about: "File of the dataset." },
-    "skip-bad": { ...onlyOn, default: "false", about: "Count malformed lines and skip them." },
+    "dataset-path": { ...freeText("FILE", "a file"), about: "File of the dataset." },
+    "skip-bad": { ...onlyOn, about: "Count malformed lines and skip them." },
     "input-len": { ...tokens, default: "1024", about: "Tokens per made-up prompt. Also --isl, --random-input-len." },
     "output-len": { ...tokens, default: "128", about: "Tokens per answer. Also --osl, --random-output-len." },
     "random-range-ratio": {
@@ -186,11 +179,10 @@ export const loadOptions = {
   ...inGroup("Requests", {
     "ignore-eos": {
       ...onlyOn,
-      default: "false",
       about: "Request answers of full length. Random datasets always do.",
     },
-    "min-tokens": { ...integer(0), default: "none", about: "Value of the request field min_tokens." },
-    temperature: { ...number(0, 100), default: "none", about: "Value of the request field temperature." },
+    "min-tokens": { ...integer(0), about: "Value of the request field min_tokens." },
+    temperature: { ...number(0, 100), about: "Value of the request field temperature." },
     "extra-body": {
       ...jsonObject('a JSON object, as in {"top_p": 0.9}'),
       default: "{}",
@@ -198,10 +190,9 @@ export const loadOptions = {
     },
     "legacy-max-tokens": {
       ...onlyOn,
-      default: "false",
       about: "Send max_tokens in place of max_completion_tokens in chats. Also --use-legacy-max-tokens.",
     },
-    "no-stream": { ...onlyOn, default: "false", about: "Request answers without streaming." },
+    "no-stream": { ...onlyOn, about: "Request answers without streaming." },
   }),
   ...inGroup("Robustness", {
     "cancel-rate": {
@@ -240,7 +231,6 @@ export const loadOptions = {
   ...inGroup("Measures", {
     goodput: {
       ...sloList,
-      default: "none",
       about:
         "Limits in ms that a good request keeps, as in ttft:500 tpot:50. itl limits the 99th percentile within a request.",
     },
@@ -256,27 +246,24 @@ export const loadOptions = {
     },
     "metrics-url": { ...httpUrl, default: "/metrics of the server", about: "URL of the server's Prometheus metrics." },
     "metrics-interval": { ...seconds(0.1, 3600), default: "1", about: "Time between two scrapes." },
-    "no-server-metrics": { ...onlyOn, default: "false", about: "Do not scrape the server's metrics." },
+    "no-server-metrics": { ...onlyOn, about: "Do not scrape the server's metrics." },
     "check-truth": {
       ...onlyOn,
-      default: "false",
       about:
         "Compare each measured request with its true times from an Understudy server: docs/reference/truth-log.md.",
     },
     "check-truth-log": {
       ...freeText("FILE", "a file"),
-      default: "none",
       about: "Same as --check-truth, but reads the true times from the server's truth log.",
     },
   }),
   ...inGroup("Output", {
-    json: { ...file, default: "none", about: "Write the result as JSON to this file." },
-    html: { ...file, default: "none", about: "Write a report with plots to this file. It works offline." },
-    "save-result": { ...onlyOn, default: "false", about: "Write the result to a file with vLLM's name for it." },
-    "append-result": { ...onlyOn, default: "false", about: "Same as --save-result, but append a line to the file." },
+    json: { ...file, about: "Write the result as JSON to this file." },
+    html: { ...file, about: "Write a report with plots to this file. It works offline." },
+    "save-result": { ...onlyOn, about: "Write the result to a file with vLLM's name for it." },
+    "append-result": { ...onlyOn, about: "Same as --save-result, but append a line to the file." },
     "save-detailed": {
       ...onlyOn,
-      default: "false",
       about:
         "Also write a row per request: as arrays in the result, and as JSON Lines in a second file (.requests.jsonl).",
     },
@@ -295,7 +282,7 @@ export const loadOptions = {
       default: "the backend",
       about: "Value of the key label, and start of the file name.",
     },
-    metadata: { ...pairs, default: "none", about: "Additional keys of the result." },
+    metadata: { ...pairs, about: "Additional keys of the result." },
   }),
 } as const satisfies Record<string, OptionRow>;
 

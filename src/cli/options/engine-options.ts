@@ -6,7 +6,7 @@ import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";
 import { GPU_MEMORY_UTILIZATION } from "../../engine/timing/device-defaults.ts";
 import { bucketsOption, checkedBuckets } from "./buckets-option.ts";
-import { initially, serveGroup } from "./landing.ts";
+import { initially, offAtStart, onAtStart, serveGroup } from "./landing.ts";
 import { loraModules, readLoraModules } from "./lora-modules.ts";
 import { choice, humanInteger, integer, number, toggle } from "./option.ts";
 
@@ -52,14 +52,12 @@ export const engineOptions = {
     },
     "enable-chunked-prefill": {
       lands: "engine.enableChunkedPrefill",
-      ...toggle,
-      ...initially(true),
+      ...onAtStart,
       about: "Compute long prompts in chunks over several steps.",
     },
     "async-scheduling": {
       lands: "engine.asyncScheduling",
-      ...toggle,
-      ...initially(true),
+      ...onAtStart,
       about: "Schedule the next step while one runs.",
     },
     "long-prefill-token-threshold": {
@@ -70,8 +68,7 @@ export const engineOptions = {
     },
     "long-prefill-token-threshold-adaptive": {
       lands: "engine.vllm.longPrefillTokenThresholdAdaptive",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Raise --long-prefill-token-threshold to a fair share of the token budget if it is lower.",
     },
     "prefill-schedule-interval": {
@@ -82,8 +79,7 @@ export const engineOptions = {
     },
     "scheduler-reserve-full-isl": {
       lands: "engine.vllm.schedulerReserveFullIsl",
-      ...toggle,
-      ...initially(true),
+      ...onAtStart,
       about: "Admit a request only if its whole prompt fits into the free blocks.",
     },
     watermark: {
@@ -99,7 +95,6 @@ export const engineOptions = {
       lands: "deployment.numGpuBlocksOverride",
       ...integer(1),
       initial: null,
-      default: "none",
       about:
         "Size of the KV pool in blocks, in place of the preset's. One of them is the null block, which holds no tokens.",
     },
@@ -111,8 +106,7 @@ export const engineOptions = {
     },
     "enable-prefix-caching": {
       lands: "engine.enablePrefixCaching",
-      ...toggle,
-      ...initially(true),
+      ...onAtStart,
       about: "Share KV blocks between requests whose prompts begin alike.",
     },
   }),
@@ -120,7 +114,6 @@ export const engineOptions = {
     "enable-lora": {
       feeds: "engine.maxLoras",
       ...toggle,
-      default: "false",
       about: "Serve LoRA adapters; --max-loras limits how many run at once.",
     },
     "max-loras": {
@@ -134,7 +127,6 @@ export const engineOptions = {
       as: readLoraModules,
       ...loraModules,
       initial: [],
-      default: "none",
       about: "Adapters as name=path or JSON. A request names an adapter as its model. The path need not exist.",
     },
   }),
@@ -161,7 +153,6 @@ export const engineOptions = {
       lands: "engine.histogramBuckets",
       as: checkedBuckets,
       ...bucketsOption,
-      default: "none",
       about: `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/reference/metrics.md.`,
     },
   }),

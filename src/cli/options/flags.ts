@@ -1,8 +1,10 @@
 /** Parses a command line by the rules of vLLM's parser. Completes abbreviated flags if the command accepts them. */
+
 import { ambiguous, type Completion, completionsOf } from "./abbreviations.ts";
 import { type Command, type OptionInput, optionInput, SERVE, type UsageError, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
+import { splitAtEquals } from "./option.ts";
 
 export interface Flags {
   readonly given: readonly OptionInput[];
@@ -61,9 +63,7 @@ function isFlag(token: string): boolean {
  * value.
  */
 function split(token: string): [written: string, attached: string | undefined] {
-  if (/^-O\d$/.test(token)) return ["-O", token.slice(2)];
-  const equals = token.indexOf("=");
-  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+  return /^-O\d$/.test(token) ? ["-O", token.slice(2)] : splitAtEquals(token);
 }
 
 /**

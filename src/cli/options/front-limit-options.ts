@@ -3,7 +3,7 @@
 import { FRONT_LIMITS, RETRY_AFTER_FORMS } from "../../wire/http/front-limits.ts";
 import { isHostPattern } from "../../wire/http/host-check.ts";
 import { initially, ourServeGroup, serveGroup } from "./landing.ts";
-import { choice, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
+import { choice, firstGiven, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
 
 const certReqs: Option<0 | 2> = {
   ...integer(0, 2),
@@ -28,29 +28,23 @@ export const frontLimitOptions = {
       lands: "listen.tls.keyfile",
       ...freeText("FILE", "the path of a PEM file"),
       initial: null,
-      default: "none",
       about: "Private key of --ssl-certfile.",
     },
     "ssl-certfile": {
       lands: "listen.tls.certfile",
       ...freeText("FILE", "the path of a PEM file"),
-      default: "none",
       about: "Serve HTTPS with this certificate and its chain. The file may also hold the private key.",
     },
     "self-signed-certs": {
       feeds: "listen.tls",
       ...toggle,
-      default: "false",
       about: "Serve HTTPS with a certificate made at the start. Each worker process makes its own.",
       ours: true,
     },
-  }),
-  ...serveGroup("Server", {
     "ssl-ca-certs": {
       lands: "listen.tls.caCerts",
       ...freeText("FILE", "the path of a PEM file"),
       initial: null,
-      default: "none",
       about: "Certificate authorities whose client certificates are accepted.",
     },
     "ssl-cert-reqs": {
@@ -108,7 +102,6 @@ export const frontLimitOptions = {
     "retry-after": {
       lands: "listen.frontLimits.retryAfter.seconds",
       ...number(0, 86_400),
-      default: "none",
       about: "Seconds after which a client should retry, sent with refusals because the server is full.",
     },
     "retry-after-form": {
@@ -129,13 +122,11 @@ type Values = { readonly [K in keyof typeof frontLimitOptions]?: ReturnType<(typ
 export function wrongTls(values: Values, at: (option: string) => string): string | undefined {
   const { "ssl-certfile": certfile, "ssl-ca-certs": caCerts, "ssl-cert-reqs": certReqs = 0 } = values;
   if (values["self-signed-certs"]) {
-    const conflicting = (["ssl-certfile", "ssl-keyfile", "ssl-ca-certs"] as const).find(
-      (name) => values[name] !== undefined,
-    );
+    const conflicting = firstGiven(values, ["ssl-certfile", "ssl-keyfile", "ssl-ca-certs"]);
     return conflicting && `${at(conflicting)}: not possible with --self-signed-certs`;
   }
   if (certfile === undefined) {
-    const lonely = (["ssl-keyfile", "ssl-ca-certs"] as const).find((name) => values[name] !== undefined);
+    const lonely = firstGiven(values, ["ssl-keyfile", "ssl-ca-certs"]);
     const needing = lonely ?? (certReqs === 0 ? undefined : "ssl-cert-reqs");
     return needing && `${at(needing)}: needs --ssl-certfile, without which there is no TLS`;
   }

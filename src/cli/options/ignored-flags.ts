@@ -133,8 +133,10 @@ export const ignoredOptions: Readonly<Record<string, Option>> = Object.fromEntri
 /** Makes options that have no effect and accept any value. `names`: their names, separated by white space. */
 export function anyValued(names: string, arity: Option["arity"]): [string, Option][] {
   const option: Option = { arity, accepts: "any value", metavar: "", read: (texts) => texts };
-  return names
-    .trim()
-    .split(/\s+/)
-    .map((name) => [name, option]);
+  return splitNames(names).map((name) => [name, option]);
+}
+
+/** Returns the names in a text that separates them by white space. */
+export function splitNames(names: string): string[] {
+  return names.trim().split(/\s+/);
 }

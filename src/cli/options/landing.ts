@@ -4,7 +4,7 @@
  */
 
 import type { ServeConfig } from "../../app/config/serve-config.ts";
-import { type OptionRow, sharing, type ValueOf } from "./option.ts";
+import { type OptionRow, type PlainRow, sharing, toggle, type ValueOf } from "./option.ts";
 
 declare const NOWHERE: unique symbol;
 /** Type that stands for a member that does not exist. */
@@ -47,7 +47,7 @@ export interface Landing {
 /** A row of the table of a server's options. */
 export type LandingRow<T = unknown> = OptionRow<T> & Landing;
 type LandingRows = Readonly<Record<string, LandingRow>>;
-type RowsWithoutGroup = Readonly<Record<string, Omit<LandingRow, "group">>>;
+type PlainRows = Readonly<Record<string, PlainRow & Landing>>;
 
 /** Type of a row's value after the conversion by `as`. */
 type Conversion<Row> = Row extends { readonly as: (value: infer Input) => infer Output }
@@ -75,7 +75,10 @@ type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
       ? never
       : "needs lands, feeds or outside";
 
-/** Path of the member to which a row's value goes, from `lands` or `feeds`. */
+/**
+ * Path of the configuration's member that an option sets. A row of the option table states it as `lands` if the value is copied,
+ * and as `feeds` if the member is computed from it.
+ */
 export type DestinationOf<Row> = Row extends { readonly lands: infer Path extends string }
   ? Path
   : Row extends { readonly feeds: infer Path extends string }
@@ -88,15 +91,18 @@ type DestinationCheck<R> = {
 };
 
 /** Puts rows of a server's options under one heading of the help text. A row whose destination is wrong does not compile. */
-export const serveGroup = <const R extends RowsWithoutGroup>(group: string, rows: R & DestinationCheck<R>) =>
+export const serveGroup = <const R extends PlainRows>(group: string, rows: R & DestinationCheck<R>) =>
   sharing(rows as R, { group });
 
 /** Like `serveGroup`, for options that the real server lacks. */
-export const ourServeGroup = <const R extends RowsWithoutGroup>(group: string, rows: R & DestinationCheck<R>) =>
+export const ourServeGroup = <const R extends PlainRows>(group: string, rows: R & DestinationCheck<R>) =>
   sharing(rows as R, { group, ours: true as const });
 
 /** Makes the default of an option: the member's initial value, which the help text also shows. */
 export const initially = <const T>(initial: T) => ({ initial, default: String(initial) });
+
+export const onAtStart = { ...toggle, ...initially(true) };
+export const offAtStart = { ...toggle, ...initially(false) };
 
 /** Converts false to undefined, so that the configuration lacks the member. */
 export const onlyTrue = (on: boolean) => on || undefined;

@@ -1,4 +1,5 @@
 /** Reads the LoRA adapters of `--lora-modules` as vLLM 0.33 does (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
+import { jsonObjectIn } from "../../base/json-object.ts";
 import type { LoraModule } from "../../kernel/kernel-config.ts";
 import type { Option } from "./option.ts";
 
@@ -39,17 +40,12 @@ function readModule(text: string): LoraModule | undefined {
   const equals = text.indexOf("=");
   if (equals >= 0 && !text.includes(","))
     return moduleOf({ name: text.slice(0, equals), path: text.slice(equals + 1) });
-  try {
-    return moduleOf(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  return moduleOf(jsonObjectIn(text));
 }
 
-function moduleOf(value: unknown): LoraModule | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  if (Object.keys(value).some((key) => !FIELDS.includes(key))) return undefined;
-  const { name, path, base_model_name: base = null } = value as Record<string, unknown>;
+function moduleOf(value: Readonly<Record<string, unknown>> | null): LoraModule | undefined {
+  if (value === null || Object.keys(value).some((key) => !FIELDS.includes(key))) return undefined;
+  const { name, path, base_model_name: base = null } = value;
   const isText = (field: unknown) => typeof field === "string" && field !== "";
   if (!isText(name) || !isText(path) || !(base === null || typeof base === "string")) return undefined;
   return { name: name as string, path: path as string, baseModelName: base || null };

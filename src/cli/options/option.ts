@@ -29,7 +29,7 @@ export type ValueOf<O> = O extends Option<infer T> ? T : never;
 export type OptionRow<T = unknown> = Option<T> & {
   /** Heading of the help text under which the option is listed. */
   readonly group: string;
-  /** Default value, as the help text prints it. */
+  /** Default value, as the help text prints it. A row that is written without a default gets "none". */
   readonly default: string;
   /** Help text of the option: effect, unit and exceptions. */
   readonly about: string;
@@ -47,15 +47,24 @@ export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
-type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
-type WithShared<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
+/** A row before it is put under a heading. */
+export type PlainRow = Omit<OptionRow, "group" | "default"> & { readonly default?: string };
+
+/** Returns the first of the names that has a value. */
+export const firstGiven = <N extends string>(values: { readonly [K in N]?: unknown }, names: readonly N[]) =>
+  names.find((name) => values[name] !== undefined);
+
+type Rows = Readonly<Record<string, PlainRow>>;
+type WithShared<R extends Rows, Shared> = {
+  readonly [Name in keyof R]: R[Name] & Shared & { readonly default: string };
+};
 
 /** Puts rows of a command's options under one heading of the help text. For the options of a server use `serveGroup` instead. */
 export const inGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group });
 
 /** Returns the rows with the same additional properties in each. */
 export function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): WithShared<R, Shared> {
-  const grouped = Object.entries(rows).map(([name, row]) => [name, { ...row, ...shared }]);
+  const grouped = Object.entries(rows).map(([name, row]) => [name, { default: "none", ...row, ...shared }]);
   return Object.fromEntries(grouped) as WithShared<R, Shared>;
 }
 
@@ -64,15 +73,16 @@ export function one<T>(metavar: string, accepts: string, read: (written: string)
   return { arity: "one", accepts, metavar, read: ([written = ""]) => read(written) };
 }
 
-export const toggle: Option<boolean> = {
+export const toggle: Option<boolean> & { readonly default: string } = {
   arity: "toggle",
   accepts: "true or false",
   metavar: "",
+  default: "false",
   read: ([text]) => (text === "true" ? true : text === "false" ? false : undefined),
 };
 
 /** Option that has the form --x but not --no-x. vLLM has a few such options. */
-export const onlyOn: Option<boolean> = { ...toggle, arity: "switch" };
+export const onlyOn: typeof toggle = { ...toggle, arity: "switch" };
 
 export function integer(min: number, max: number = 2 ** 31 - 1): Option<number> {
   return one("N", `a whole number from ${min} to ${max}`, (text) =>
@@ -125,6 +135,24 @@ export function namesOf<const T extends string>(values: readonly T[]): Option<re
       return known.length === texts.length ? known : undefined;
     },
   };
+}
+
+/** Splits `--flag=value` into flag and value. The value is undefined if the argument has none. */
+export function splitAtEquals(token: string): [written: string, attached: string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+/** Makes an option that takes names with commas between them. `isKnown`: accepts a name; by default any name that is not "". */
+export function commaList<T extends string = string>(
+  metavar: string,
+  accepts: string,
+  isKnown: (name: string) => boolean = Boolean,
+): Option<readonly T[]> {
+  return one(metavar, accepts, (text) => {
+    const names = text.split(",").map((name) => name.trim());
+    return names.every(isKnown) ? (names as T[]) : undefined;
+  });
 }
 
 export function freeText(metavar: string, accepts: string): Option<string> {

@@ -32,6 +32,8 @@ export interface ChosenParsers {
 /** Matches the spellings `--tool_parser` and `--reasoning_parser`, which only trtllm-serve has. */
 const OPTION_OF_TRTLLM = /\b(tool|reasoning)_parser$/;
 
+/** Flags of vLLM that name a plugin file, by the option whose parsers the file may register. */
+const PLUGINS = { "tool-call-parser": "tool-parser-plugin", "reasoning-parser": "reasoning-parser-plugin" };
 /** Minimum number of characters in the path of a plugin file. vLLM ignores a shorter path. */
 const SHORTEST_PLUGIN = 4;
 
@@ -46,22 +48,10 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Opt
     const where = said.get("enable-auto-tool-choice")?.where ?? "--enable-auto-tool-choice";
     return { error: `${where}: needs --tool-call-parser (${[...tools.keys()].join(", ")})` };
   }
-  const hasPlugin = (flag: string) => (said.get(flag)?.texts[0]?.length ?? 0) >= SHORTEST_PLUGIN;
-  const tool = read(
-    "tool-call-parser",
-    values["tool-call-parser"],
-    tools,
-    TOOL_PARSERS,
-    hasPlugin("tool-parser-plugin") ? "hermes" : null,
-  );
+  const tool = read("tool-call-parser", tools, TOOL_PARSERS, "hermes");
   if ("error" in tool) return tool;
-  const reasoning = read(
-    "reasoning-parser",
-    values["reasoning-parser"],
-    ofTrtllm ? TRTLLM_REASONING_PARSERS : REASONING_PARSERS,
-    REASONING_PARSERS,
-    hasPlugin("reasoning-parser-plugin") ? "deepseek_r1" : null,
-  );
+  const reasonings = ofTrtllm ? TRTLLM_REASONING_PARSERS : REASONING_PARSERS;
+  const reasoning = read("reasoning-parser", reasonings, REASONING_PARSERS, "deepseek_r1");
   if ("error" in reasoning) return reasoning;
   return {
     ...(tool.format === null ? {} : { toolFormat: tool.format }),
@@ -70,17 +60,17 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Opt
   };
 
   /**
-   * Finds the format of the parser `name`. `registry`: the parsers of the role's server. `ofVllm`: vLLM's parsers, which the
-   * role of trtllm-serve also accepts, unless the option is spelled in the form of trtllm-serve. `unregistered`: format for a
-   * name that is not registered, because a plugin file may register it; null if there is no plugin file.
+   * Finds the format of the parser that the option names. `registry`: the parsers of the role's server. `ofVllm`: vLLM's
+   * parsers, which the role of trtllm-serve also accepts, unless the option is spelled in the form of trtllm-serve.
+   * `unregistered`: if there is a plugin file, format for a name that is not registered, because the file may register it.
    */
   function read<F extends string>(
-    option: "tool-call-parser" | "reasoning-parser",
-    name: string | undefined,
+    option: keyof typeof PLUGINS,
     registry: Registry<F>,
     ofVllm: Registry<F>,
-    unregistered: F | null,
+    unregistered: F,
   ): { readonly format: F | null; readonly notices: readonly string[] } | UsageError {
+    const name: string | undefined = values[option];
     const where = said.get(option)?.where ?? `--${option}`;
     // In vLLM the name "none", in upper or lower case, turns the reasoning parser off (`arg_utils.py`,
     // `parse_reasoning_parser`).
@@ -88,7 +78,8 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Opt
     if (name === undefined || isNone) return { format: null, notices: [] };
     if (ofTrtllm && name === "auto") return { format: null, notices: [unresolved(where)] };
     const others = ofTrtllm && OPTION_OF_TRTLLM.test(where) ? registry : ofVllm;
-    const fallback = unregistered === null ? undefined : { format: unregistered, exact: false };
+    const hasPlugin = (said.get(PLUGINS[option])?.texts[0]?.length ?? 0) >= SHORTEST_PLUGIN;
+    const fallback = hasPlugin ? { format: unregistered, exact: false } : undefined;
     const found: RegisteredParser<F> | undefined = registry.get(name) ?? others.get(name) ?? fallback;
     if (found === undefined) return { error: `${where}: takes ${orList([...registry.keys()])}, not "${name}"` };
     if (found.exact) return { format: found.format, notices: [] };

@@ -12,7 +12,7 @@ import { CURRENT, PROFILES, profileName } from "../../metrics/config/metrics-pro
 import { STREAM_WRITES } from "../../wire/lanes/stream-write-modes.ts";
 import { engineOptions } from "./engine-options.ts";
 import { allowedHosts, frontLimitOptions } from "./front-limit-options.ts";
-import { bytesOfMib, initially, onlyTrue, serveGroup } from "./landing.ts";
+import { bytesOfMib, initially, offAtStart, onlyTrue, ourServeGroup, serveGroup } from "./landing.ts";
 import { lengthOptions } from "./length-options.ts";
 
 import {
@@ -112,7 +112,6 @@ export const serveOptions = {
     "http2-port": {
       lands: "listen.http2Port",
       ...integer(0, 65535),
-      default: "none",
       about: "Additional port for HTTP/2: with prior knowledge, or by ALPN with --ssl-certfile. 0: any free port.",
       ours: true,
     },
@@ -120,7 +119,6 @@ export const serveOptions = {
     "ready-file": {
       outside: "the command writes the file",
       ...freeText("FILE", "the path of a file"),
-      default: "none",
       about:
         "Write a JSON file with the URLs of all listeners and the pid once the server accepts requests. It appears complete, never in part.",
       ours: true,
@@ -136,7 +134,6 @@ export const serveOptions = {
       lands: "openai.front.apiKeys",
       ...texts("KEY", "one or more keys"),
       initial: [],
-      default: "none",
       about:
         "Require one of these keys in requests to /v1, /v2, /inference, /cohere and /understudy. VLLM_API_KEY sets one too.",
       secret: true,
@@ -146,14 +143,12 @@ export const serveOptions = {
   ...serveGroup("Server", {
     "enable-request-id-headers": {
       lands: "openai.front.enableRequestIdHeaders",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Send the header X-Request-Id with answers.",
     },
     "disable-uvicorn-access-log": {
       lands: "logs.disableAccessLog",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Do not log HTTP requests.",
     },
     "uvicorn-log-level": {
@@ -165,8 +160,7 @@ export const serveOptions = {
     },
     "disable-fastapi-docs": {
       lands: "openai.front.disableFastapiDocs",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Answer 404 on /openapi.json, /docs and /redoc.",
     },
     "disable-log-stats": {
@@ -178,26 +172,22 @@ export const serveOptions = {
     "show-hidden-metrics-for-version": {
       feeds: "metrics.showHidden",
       ...version,
-      default: "none",
       about:
         "Show the metrics hidden since this version, if it is the minor version just before the profile's. 0.33 hides none.",
     },
     "enable-log-requests": {
       lands: "logs.enableLogRequests",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Log each request with its parameters.",
     },
     "enable-prompt-tokens-details": {
       lands: "openai.answers.enablePromptTokensDetails",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Report in usage how many prompt tokens came from the prefix cache.",
     },
     "enable-force-include-usage": {
       lands: "openai.answers.enableForceIncludeUsage",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "End every stream with usage.",
     },
     "stream-interval": {
@@ -244,36 +234,31 @@ export const serveOptions = {
       lands: "openai.front.tokenizerInfo",
       as: onlyTrue,
       ...toggle,
-      default: "false",
       about: "Serve the tokenizer's configuration on GET /tokenizer_info.",
     },
     "enable-scale-out": {
       lands: "openai.front.scaleOut",
       as: onlyTrue,
       ...toggle,
-      default: "false",
       about:
         "Not implemented: with it, /inference/v1/generate and the render routes answer 501; without it 403, like vLLM.",
     },
   }),
   ...stepOptions,
   ...lengthOptions,
-  ...serveGroup("Stand-in", {
+  ...ourServeGroup("Stand-in", {
     answers: {
       feeds: "text.echo",
       ...choice("prose", "echo", "prompted-json"),
       default: "prose",
       about:
         "Default text of answers. prose: seeded prose; echo: the user's last message; prompted-json: JSON if the prompt asks for it in words, else prose: docs/how-to/structured-output.md.",
-      ours: true,
     },
     compat: {
       outside: "chooses the options that are read",
       ...choice("llm-d-inference-sim"),
       metavar: "NAME",
-      default: "none",
       about: "Accept the flags, environment and YAML keys of another stand-in: docs/how-to/migrating.md.",
-      ours: true,
     },
     "admin-key": {
       outside: "the command gives it to the routes of the admin",
@@ -281,7 +266,6 @@ export const serveOptions = {
       default: "none: /admin/config answers 404",
       about:
         "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/how-to/admin.md.",
-      ours: true,
       secret: true,
     },
     role: {
@@ -290,7 +274,6 @@ export const serveOptions = {
       metavar: "ROLE",
       ...initially("vllm"),
       about: `Server to stand in for: ${rolesText()}.`,
-      ours: true,
     },
     "metrics-profile": {
       lands: "metrics.profile",
@@ -300,37 +283,28 @@ export const serveOptions = {
       initial: CURRENT,
       default: profileName(CURRENT),
       about: "Version of vLLM whose metric names and labels are used: docs/reference/metrics.md.",
-      ours: true,
     },
     fix: {
       lands: "engine.fixes",
       ...namesOf(FIX_NAMES),
-      default: "none",
       about: "Known defects of the real server's metrics that are repaired: docs/reference/metrics.md.",
-      ours: true,
     },
     bug: {
       lands: "metrics.bugs",
       ...namesOf(BUG_NAMES),
       initial: [],
-      default: "none",
       about: "Defects to add to the metrics, to test a checker: docs/reference/bug-modes.md.",
-      ours: true,
     },
     "fake-metrics": {
       feeds: "metrics.fakes",
       ...freeText("JSON", "a JSON object"),
-      default: "none",
       about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/how-to/bug-modes.md.",
-      ours: true,
     },
     "truth-log": {
       lands: "truth.log.file",
       ...freeText("FILE", "the path of a file"),
-      default: "none",
       about:
         "Write the true times and events of each request to this file, as JSON Lines: docs/reference/truth-log.md.",
-      ours: true,
     },
     "truth-log-max-mb": {
       lands: "truth.log.maxBytes",
@@ -339,14 +313,12 @@ export const serveOptions = {
       initial: bytesOfMib(256),
       default: "256",
       about: "Size in MiB at which the truth log continues in a new file. The full file becomes FILE.1.",
-      ours: true,
     },
     "truth-log-files": {
       lands: "truth.log.files",
       ...integer(1, 1000),
       ...initially(4),
       about: "Files of the truth log to keep, including the current one.",
-      ours: true,
     },
     "truth-wire": {
       lands: "truth.log.wire",
@@ -354,27 +326,24 @@ export const serveOptions = {
       initial: false,
       default: "off",
       about: "Also write the bytes of disturbed answers to the truth log: docs/reference/truth-log.md.",
-      ours: true,
     },
     "truth-requests": {
       lands: "truth.requests",
       ...integer(0, 100_000),
       ...initially(TRUTH_REQUESTS),
       about: "Finished generations to keep for GET /understudy/requests; 0: none. docs/reference/truth-log.md.",
-      ours: true,
     },
     "keep-bodies": {
       lands: "truth.keepBodies",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about:
         "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/reference/truth-log.md.",
-      ours: true,
     },
+  }),
+  ...serveGroup("Stand-in", {
     config: {
       outside: "names the file that other options are read from",
       ...freeText("FILE", "the path of a YAML file"),
-      default: "none",
       about: "YAML file whose keys are these options without leading dashes.",
     },
     "print-config": { ...printConfig, ours: true },

@@ -4,7 +4,7 @@ import type { StepNoise } from "../../engine/config/step-times.ts";
 import { durations, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET } from "../../engine/timing/presets.ts";
 import { ourServeGroup } from "./landing.ts";
-import { freeText, number, readable } from "./option.ts";
+import { firstGiven, freeText, number, readable } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 function tailOf(written: string): StepNoise["tail"] {
@@ -51,7 +51,6 @@ export const stepOptions = ourServeGroup("Stand-in", {
       "share=X,alpha=Y, as in share=0.01,alpha=2; a share above 0 to 1, an exponent above 1 to 100",
       tailOf,
     ),
-    default: "none",
     about: "Multiply this share of the steps by a Pareto factor (1 to 1000) with exponent alpha.",
   },
   "slow-steps": {
@@ -62,7 +61,6 @@ export const stepOptions = ourServeGroup("Stand-in", {
       "every=TIME,for=TIME, as in every=10s,for=200ms; up to an hour, the pause shorter than its interval",
       pauseOf,
     ),
-    default: "none",
     about: "Pause the engine at regular intervals: the step that runs then takes this much longer.",
   },
   speed: {
@@ -81,6 +79,6 @@ const NEEDS_STEP_TIMES = ["jitter", "overhead-jitter", "jitter-tail", "slow-step
  * place where the user set an option.
  */
 export function strayingNothing(values: ServeValues, at: (option: string) => string): string | undefined {
-  const asked = NEEDS_STEP_TIMES.find((name) => values[name] !== undefined);
+  const asked = firstGiven(values, NEEDS_STEP_TIMES);
   return asked && `${at(asked)}: no effect with --timing none, whose steps take no time; choose another --timing`;
 }

@@ -1,6 +1,6 @@
 /** Parses the options of a command's own table, and returns the other arguments unparsed. */
 import { type UsageError, wrongValue } from "./given.ts";
-import type { Option, OptionRow, ValueOf } from "./option.ts";
+import { type Option, type OptionRow, splitAtEquals, type ValueOf } from "./option.ts";
 
 export type OptionsTable = Readonly<Record<string, OptionRow>>;
 export type ValuesOf<T extends OptionsTable> = { readonly [K in keyof T]?: ValueOf<T[K]> };
@@ -16,7 +16,7 @@ export function takeOptions<T extends OptionsTable>(table: T, argv: readonly str
   const values: Record<string, unknown> = {};
   const rest: string[] = [];
   for (let at = 0; at < argv.length; at++) {
-    const [written, attached] = split(argv[at]!);
+    const [written, attached] = splitAtEquals(argv[at]!);
     const found = written.startsWith("--") ? find(table, written.slice(2).replaceAll("_", "-")) : undefined;
     if (found === undefined) {
       rest.push(argv[at]!);
@@ -38,11 +38,6 @@ function find(table: OptionsTable, name: string): { name: string; option: Option
   const positive = name.replace(/^no-/, "");
   const isNegated = positive !== name && Object.hasOwn(table, positive) && table[positive]!.arity === "toggle";
   return isNegated ? { name: positive, option: table[positive]!, sets: false } : undefined;
-}
-
-function split(token: string): [string, string | undefined] {
-  const equals = token.indexOf("=");
-  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
 /** Returns the help text of a table: flag, effect and default of each option. */

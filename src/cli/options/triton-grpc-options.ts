@@ -2,7 +2,7 @@
 
 import { initially, serveGroup } from "./landing.ts";
 import { choiceOfAnyCase, freeText, integer, texts } from "./option.ts";
-import { tritonBoolean } from "./triton-options.ts";
+import { falseAtStart, tritonBoolean } from "./triton-options.ts";
 
 export const tritonGrpcOptions = serveGroup("gRPC", {
   "allow-grpc": { feeds: "triton.grpc", ...tritonBoolean, default: "true", about: "Serve gRPC." },
@@ -21,7 +21,6 @@ export const tritonGrpcOptions = serveGroup("gRPC", {
   "grpc-restricted-protocol": {
     feeds: "triton.overGrpc.restricted",
     ...texts("PROTOCOL,…:KEY=VALUE", "protocols and the header that calls need, as inference,statistics:admin=yes"),
-    default: "none",
     about:
       "Protocols that are open only to calls with the header triton-grpc-protocol-KEY. Names as for --http-restricted-api.",
     secret: true,
@@ -29,31 +28,26 @@ export const tritonGrpcOptions = serveGroup("gRPC", {
   "grpc-use-ssl": {
     feeds: "triton.overGrpc.tls",
     ...tritonBoolean,
-    default: "false",
     about: "Use TLS. Needs --grpc-server-cert and --grpc-server-key.",
   },
   "grpc-use-ssl-mutual": {
     feeds: "triton.overGrpc.tls",
     ...tritonBoolean,
-    default: "false",
     about: "Use TLS and require a certificate of clients. Also needs --grpc-root-cert.",
   },
   "grpc-server-cert": {
     lands: "triton.overGrpc.tls.cert",
     ...freeText("PATH", "a file"),
-    default: "none",
     about: "PEM file of the server's certificate.",
   },
   "grpc-server-key": {
     lands: "triton.overGrpc.tls.key",
     ...freeText("PATH", "a file"),
-    default: "none",
     about: "PEM file of the server's private key.",
   },
   "grpc-root-cert": {
     lands: "triton.overGrpc.tls.root",
     ...freeText("PATH", "a file"),
-    default: "none",
     about: "PEM file of the authority that signed the clients' certificates.",
   },
   "grpc-infer-response-compression-level": {
@@ -66,7 +60,6 @@ export const tritonGrpcOptions = serveGroup("gRPC", {
     lands: "triton.overGrpc.forward",
     ...freeText("PATTERN", "a pattern of RE2"),
     initial: null,
-    default: "none",
     about: "Pattern of metadata names. Matching metadata of a call become parameters of its requests.",
   },
   "grpc-max-message-fields": {
@@ -91,8 +84,7 @@ export const tritonGrpcOptions = serveGroup("gRPC", {
   },
   "grpc-keepalive-permit-without-calls": {
     lands: "triton.overGrpc.keepAlive.withoutCalls",
-    ...tritonBoolean,
-    ...initially(false),
+    ...falseAtStart,
     about: "Send and accept pings on connections without a call.",
   },
   "grpc-http2-min-recv-ping-interval-without-data": {

@@ -8,7 +8,6 @@ export const tritonOpenAiOptions = serveGroup("OpenAI front end", {
   openai: {
     feeds: "triton.openai",
     ...onlyOn,
-    default: "false",
     about: "Serve the OpenAI front end with /metrics on its own port. HTTP, gRPC and metrics ports stay closed.",
     ours: true,
   },
@@ -27,7 +26,6 @@ export const tritonOpenAiOptions = serveGroup("OpenAI front end", {
   "enable-kserve-frontends": {
     feeds: "triton.http",
     ...onlyOn,
-    default: "false",
     about: "Also serve KServe's HTTP and gRPC, with --openai.",
   },
   "kserve-http-port": {
@@ -52,7 +50,6 @@ export const tritonOpenAiOptions = serveGroup("OpenAI front end", {
     lands: "triton.openai.loraSeparator",
     ...freeText("TEXT", "a text"),
     initial: "",
-    default: "none",
     about: "Separator between the names of model and LoRA adapter in a request's model field.",
   },
   "tool-call-parser": {

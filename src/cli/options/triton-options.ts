@@ -3,31 +3,32 @@ import { DEFAULT_INTERVAL_MS, parseMetricsConfig, readTritonBoolean } from "../.
 import { initially, ourServeGroup } from "./landing.ts";
 import { freeText, integer, one, texts } from "./option.ts";
 
-export const tritonBoolean = one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean);
+export const tritonBoolean = {
+  ...one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean),
+  default: "false",
+};
+export const trueAtStart = { ...tritonBoolean, ...initially(true) };
+export const falseAtStart = { ...tritonBoolean, ...initially(false) };
 
 export const tritonOptions = ourServeGroup("Triton's metrics", {
   "allow-metrics": {
     lands: "metrics.triton.metrics",
-    ...tritonBoolean,
-    ...initially(true),
+    ...trueAtStart,
     about: "Serve the metrics of a Triton server and of its TensorRT-LLM backend.",
   },
   "allow-gpu-metrics": {
     lands: "metrics.triton.gpu",
-    ...tritonBoolean,
-    ...initially(true),
+    ...trueAtStart,
     about: "Include made-up values of Triton's GPU metrics, for the preset's GPUs.",
   },
   "allow-cpu-metrics": {
     lands: "metrics.triton.cpu",
-    ...tritonBoolean,
-    ...initially(true),
+    ...trueAtStart,
     about: "Include Triton's CPU and memory metrics, measured on this machine.",
   },
   "metrics-port": {
     lands: "metrics.triton.listen.port",
     ...integer(0, 65535),
-    default: "none",
     about: "Additional port that serves only Triton's metrics, as 8002 does for Triton. 0: any free port.",
   },
   "metrics-address": {
@@ -45,7 +46,6 @@ export const tritonOptions = ourServeGroup("Triton's metrics", {
   "metrics-config": {
     feeds: "metrics.triton",
     ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE"),
-    default: "none",
     about:
       "One setting of Triton's metrics; give the option once per setting: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
   },

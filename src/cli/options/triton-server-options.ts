@@ -3,12 +3,12 @@
 import { TRITON_VERSION_NAMES, type TritonVersion } from "../../servers/triton/config/triton-config.ts";
 import { SIZE_FORMS, sizeIn } from "../../servers/triton/model-config/sizes.ts";
 import { allowedHosts } from "./front-limit-options.ts";
-import { initially, type LandingRow, serveGroup } from "./landing.ts";
+import { initially, type LandingRow, ourServeGroup, serveGroup } from "./landing.ts";
 import { choice, choiceOfAnyCase, freeText, integer, one, texts, type ValueOf } from "./option.ts";
 import { printConfig, serveOptions } from "./serve-options.ts";
 import { tritonGrpcOptions } from "./triton-grpc-options.ts";
 import { tritonOpenAiOptions } from "./triton-openai-options.ts";
-import { tritonBoolean, tritonOptions } from "./triton-options.ts";
+import { falseAtStart, tritonBoolean, tritonOptions, trueAtStart } from "./triton-options.ts";
 import {
   int64,
   LOAD_TIME_FORMS,
@@ -26,6 +26,7 @@ import { wireOptions } from "./wire-options.ts";
 export type TritonRow = LandingRow & { readonly notIn?: readonly TritonVersion[] };
 
 const port = integer(0, 65535);
+const onlyReported = { about: "Value that /v2/logging reports. No other effect." };
 
 /**
  * Options of `serve` for the engine that runs LLM models. They keep their names, but are written in the syntax of Triton's
@@ -55,27 +56,30 @@ const engineOptions = Object.fromEntries(
   ENGINE_OPTIONS.map((name) => {
     const row: LandingRow = serveOptions[name];
     const reads = row.metavar === "" ? tritonBoolean : {};
-    return [name, { ...row, ...reads, group: "Engine of LLM models", ours: true }];
+    return [name, { ...row, ...reads, default: row.default, group: "Engine of LLM models", ours: true }];
   }),
 ) as { readonly [Name in EngineOption]: LandingRow<ValueOf<(typeof serveOptions)[Name]>> };
 
 export const tritonServerOptions = {
-  ...serveGroup("Stand-in", { "allowed-hosts": { lands: "listen.allowedHosts", ...allowedHosts, ours: true } }),
-  ...serveGroup("Stand-in", {
+  ...ourServeGroup("Stand-in", {
+    "allowed-hosts": { lands: "listen.allowedHosts", ...allowedHosts },
     "ready-file": {
-      outside: "the command writes the file",
-      ...freeText("FILE", "the path of a file"),
-      default: "none",
+      ...serveOptions["ready-file"],
       about:
         "Write a JSON file with the URLs of all listeners (null: off) and the pid once the server accepts requests. It appears complete, never in part.",
-      ours: true,
     },
-    "exit-with-parent": {
-      outside: "the command watches its parent",
-      ...tritonBoolean,
-      default: "false",
-      about: "Shut down when the parent process exits, for any reason.",
-      ours: true,
+    "exit-with-parent": { ...serveOptions["exit-with-parent"], ...tritonBoolean },
+    "triton-version": {
+      lands: "triton.version",
+      ...choice(...TRITON_VERSION_NAMES),
+      ...initially("2.73"),
+      about: "Version of Triton to stand in for. docs/servers/triton.md lists the differences.",
+    },
+    seed: {
+      lands: "seed",
+      ...integer(0, 2 ** 32 - 1),
+      default: "random",
+      about: "Seed of generated tensors and texts. The same seed repeats them after each start.",
     },
   }),
   ...serveGroup("Stand-in", {
@@ -112,13 +116,11 @@ export const tritonServerOptions = {
       lands: "triton.repository.loadModels",
       ...texts("NAME", "models"),
       initial: [],
-      default: "none",
       about: "Model to load at the start, with --model-control-mode=explicit; *: all.",
     },
     "model-namespacing": {
       lands: "triton.repository.namespacing",
-      ...tritonBoolean,
-      ...initially(false),
+      ...falseAtStart,
       about:
         "Show the repository of a model as its namespace in metrics. A model that two repositories have is not served.",
     },
@@ -155,7 +157,6 @@ export const tritonServerOptions = {
         read: loadLimitsIn,
       },
       initial: new Map<number, number>(),
-      default: "none",
       about: "Do not load a model if it would raise the used share of a GPU's memory above this limit.",
     },
     "cache-config": {
@@ -186,8 +187,7 @@ export const tritonServerOptions = {
   ...serveGroup("Server", {
     "exit-on-error": {
       lands: "triton.exit.onError",
-      ...tritonBoolean,
-      ...initially(true),
+      ...trueAtStart,
       about: "Do not start if a model fails to load.",
     },
     id: {
@@ -204,8 +204,7 @@ export const tritonServerOptions = {
     },
     "strict-readiness": {
       lands: "triton.repository.strictReadiness",
-      ...tritonBoolean,
-      ...initially(true),
+      ...trueAtStart,
       about: "Report the server as ready only if all models are.",
     },
   }),
@@ -229,7 +228,6 @@ export const tritonServerOptions = {
     "http-restricted-api": {
       feeds: "triton.overHttp.restricted",
       ...texts("API,…:KEY=VALUE", "APIs and the header that requests need, as model-repository,logging:admin=yes"),
-      default: "none",
       about: `APIs that are open only to requests with a header: ${RESTRICTED_NAMES.join(", ")}.`,
       secret: true,
     },
@@ -237,7 +235,6 @@ export const tritonServerOptions = {
       lands: "triton.overHttp.forward",
       ...freeText("PATTERN", "a pattern of RE2"),
       initial: null,
-      default: "none",
       about: "Pattern of header names. Matching headers of /infer become parameters of the request.",
     },
     "allow-client-shm": {
@@ -273,80 +270,36 @@ export const tritonServerOptions = {
     },
   }),
   ...serveGroup("Logging", {
-    "log-info": {
-      lands: "triton.log.info",
-      ...tritonBoolean,
-      ...initially(true),
-      about: "Value that /v2/logging reports. No other effect.",
-    },
-    "log-warning": {
-      lands: "triton.log.warning",
-      ...tritonBoolean,
-      ...initially(true),
-      about: "Value that /v2/logging reports. No other effect.",
-    },
-    "log-error": {
-      lands: "triton.log.error",
-      ...tritonBoolean,
-      ...initially(true),
-      about: "Value that /v2/logging reports. No other effect.",
-    },
-    "log-verbose": {
-      lands: "triton.log.verbose",
-      ...verbosity,
-      ...initially(0),
-      about: "Value that /v2/logging reports. No other effect.",
-    },
+    "log-info": { lands: "triton.log.info", ...trueAtStart, ...onlyReported },
+    "log-warning": { lands: "triton.log.warning", ...trueAtStart, ...onlyReported },
+    "log-error": { lands: "triton.log.error", ...trueAtStart, ...onlyReported },
+    "log-verbose": { lands: "triton.log.verbose", ...verbosity, ...initially(0), ...onlyReported },
     "log-format": {
       lands: "triton.log.format",
       ...choice("default", "ISO8601"),
       ...initially("default"),
-      about: "Value that /v2/logging reports. No other effect.",
+      ...onlyReported,
     },
     "log-file": {
       lands: "triton.log.file",
       ...freeText("PATH", "a file"),
       initial: "",
-      default: "none",
       about: "File name that /v2/logging reports. Nothing is written to it.",
     },
   }),
-  ...serveGroup("Stand-in", {
-    "triton-version": {
-      lands: "triton.version",
-      ...choice(...TRITON_VERSION_NAMES),
-      ...initially("2.73"),
-      about: "Version of Triton to stand in for. docs/servers/triton.md lists the differences.",
-      ours: true,
-    },
-  }),
-  ...serveGroup("Faults", {
+  ...ourServeGroup("Faults", {
     "allow-request-orders": wireOptions["allow-request-orders"],
     "fault-rate": wireOptions["fault-rate"],
     "fault-types": wireOptions["fault-types"],
     "fault-plan": wireOptions["fault-plan"],
     "truth-log": {
-      lands: "truth.log.file",
-      ...freeText("FILE", "the path of a file"),
-      default: "none",
+      ...serveOptions["truth-log"],
       about: "Write a record of each disturbed answer to this file: docs/reference/truth-log.md.",
-      ours: true,
     },
     "truth-wire": {
       lands: "truth.log.wire",
       ...tritonBoolean,
-      default: "false",
       about: "Also write the bytes of disturbed answers to the truth log.",
-      ours: true,
-    },
-  }),
-  ...serveGroup("Stand-in", {
-    seed: {
-      lands: "seed",
-      ...integer(0, 2 ** 32 - 1),
-      default: "random",
-      about: "Seed of generated tensors and texts. The same seed repeats them after each start.",
-      ours: true,
     },
   }),
 } satisfies Readonly<Record<string, TritonRow>>;

@@ -6,8 +6,8 @@
 import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS } from "../../engine/config/trtllm.ts";
-import { initially, ourServeGroup } from "./landing.ts";
-import { choice, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
+import { initially, offAtStart, onAtStart, ourServeGroup } from "./landing.ts";
+import { choice, firstGiven, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 /** Default of --iter-stats-max-iterations, which is also the limit of TensorRT-LLM's C++ executor. */
@@ -68,27 +68,23 @@ export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
   },
   "enable-partial-reuse": {
     lands: "engine.trtllm.enablePartialReuse",
-    ...toggle,
-    ...initially(true),
+    ...onAtStart,
     about: "Also reuse the matching beginning of a block that differs later.",
   },
   "copy-on-partial-reuse": {
     lands: "engine.trtllm.copyOnPartialReuse",
-    ...toggle,
-    ...initially(true),
+    ...onAtStart,
     about: "Also partially reuse blocks that are in use or have successors, by copying them.",
   },
   "enable-prefix-aware-scheduling": {
     lands: "engine.trtllm.enablePrefixAwareScheduling",
-    ...toggle,
-    ...initially(true),
+    ...onAtStart,
     about: "Let requests wait for blocks that other requests will compute, and count cached blocks at admission.",
   },
   "disable-overlap-scheduler": {
     lands: "engine.asyncScheduling",
     as: (disabled: boolean) => !disabled,
     ...onlyOn,
-    default: "false",
     about: "Schedule an iteration after the previous one has ended, not while it runs.",
   },
   "waiting-queue-policy": {
@@ -109,8 +105,7 @@ export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role t
   },
   "return-perf-metrics": {
     lands: "iterations.returnPerfMetrics",
-    ...toggle,
-    ...initially(false),
+    ...offAtStart,
     about: "Serve /prometheus/metrics, and record times of requests for /perf_metrics.",
   },
   "perf-metrics-max-requests": {
@@ -121,14 +116,12 @@ export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role t
   },
   "enable-iter-perf-stats": {
     lands: "iterations.enableIterPerfStats",
-    ...toggle,
-    ...initially(false),
+    ...offAtStart,
     about: "Record statistics of each iteration for /metrics and /prometheus/metrics.",
   },
   "enable-iter-req-stats": {
     lands: "iterations.enableIterReqStats",
-    ...toggle,
-    ...initially(false),
+    ...offAtStart,
     about: "Also report each request of each iteration on /metrics. Needs --enable-iter-perf-stats.",
   },
   "iter-stats-max-iterations": {
@@ -168,9 +161,7 @@ export function asTrtllmServe(values: ServeValues): ServeValues {
  */
 export function unfitForRole(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values.role !== ROLE) {
-    const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
-      (name) => values[name] !== undefined,
-    );
+    const lone = firstGiven<string>(values, Object.keys(trtllmServeOptions));
     return lone && `${at(lone)}: needs --role ${ROLE}`;
   }
   for (const name of ["workers", "data-parallel-size"] as const)
@@ -208,12 +199,10 @@ const OF_VLLM = {
  */
 export function mixedSchedulers(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values[SWITCH] === undefined) {
-    const lone = (Object.keys(trtllmOptions) as (keyof typeof trtllmOptions)[]).find(
-      (name) => values[name] !== undefined,
-    );
+    const lone = firstGiven<string>(values, Object.keys(trtllmOptions));
     return lone && `${at(lone)}: needs --${SWITCH} (${CAPACITY_POLICIES.join(", ")})`;
   }
-  const other = (Object.keys(OF_VLLM) as (keyof typeof OF_VLLM)[]).find((name) => values[name] !== undefined);
+  const other = firstGiven(values, Object.keys(OF_VLLM) as (keyof typeof OF_VLLM)[]);
   if (other === undefined) return undefined;
   const instead = OF_VLLM[other];
   return `${at(other)}: only for vLLM's scheduler; ${instead ? `with --${SWITCH} use --${instead}` : `--${SWITCH} has no such limit`}`;

@@ -1,5 +1,6 @@
 /** Options of requests and answers: tokenizer, prepared answers, faults, CORS, limits of the queue, and fields of answers. */
 
+import { parsedJson } from "../../base/json-object.ts";
 import { durations } from "../../engine/timing/parse-timing.ts";
 import { FAILURE_TYPES, type FailureType } from "../../faults/failure-types.ts";
 import { isFaultName } from "../../faults/ids.ts";
@@ -8,18 +9,14 @@ import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../../servers/openai/req
 import { SAMPLING_DEFAULTS, soundDefaults } from "../../servers/openai/request/sampling-defaults.ts";
 import { REASONING_FIELDS } from "../../text/grammar/parsers.ts";
 import { parseToolHabits, type ToolHabits } from "../../text/grammar/tool-habits.ts";
-import { initially, onlyTrue, ourServeGroup, serveGroup, unlessEmpty } from "./landing.ts";
+import { initially, offAtStart, onlyTrue, ourServeGroup, serveGroup, unlessEmpty } from "./landing.ts";
 import { choice, freeText, integer, jsonObject, namesOf, number, type Option, one, texts, toggle } from "./option.ts";
 
 /** Makes an option for a JSON list of strings, the form in which vLLM's options take lists. */
 const jsonTexts = (what: string) =>
   one<readonly string[]>("JSON", `a JSON list of ${what}, as ["*"]`, (given) => {
-    try {
-      const value: unknown = JSON.parse(given);
-      return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
-    } catch {
-      return undefined;
-    }
+    const value = parsedJson(given);
+    return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : undefined;
   });
 
 const faultNames: Option<readonly string[]> = {
@@ -69,7 +66,6 @@ export const wireOptions = {
     script: {
       lands: "text.script",
       ...freeText("FILE", "a file of scripted answers"),
-      default: "none",
       about: "File of scripted answers for matching requests: docs/how-to/scripts.md.",
     },
   }),
@@ -77,20 +73,17 @@ export const wireOptions = {
     "reasoning-parser": {
       feeds: "text.reasoningParser",
       ...freeText("NAME", "a reasoning parser of vLLM"),
-      default: "none",
       about:
         "Begin chat answers with reasoning, which this parser splits off. Accepts vLLM's names: docs/how-to/reasoning.md.",
     },
     "tool-call-parser": {
       feeds: "text.toolCallParser",
       ...freeText("NAME", "a tool parser of vLLM"),
-      default: "none",
       about: "Parser that finds tool calls in the generated text. Accepts vLLM's names: docs/how-to/tools.md.",
     },
     "enable-auto-tool-choice": {
       lands: "openai.answers.autoToolChoice",
       ...toggle,
-      default: "false",
       about: 'Allow tool_choice "auto", by which the model decides whether to call a tool. Needs --tool-call-parser.',
     },
   }),
@@ -104,7 +97,6 @@ export const wireOptions = {
     "tool-arguments": {
       lands: "openai.answers.toolHabits",
       ...toolHabits,
-      default: "none",
       about: "Ranges for generated tool arguments that their schema does not restrict: docs/how-to/tools.md.",
     },
     "reasoning-field": {
@@ -156,7 +148,6 @@ export const wireOptions = {
     fixtures: {
       lands: "text.fixtures",
       ...freeText("DIR", "a folder of YAML files"),
-      default: "none",
       about: "Folder of answers for matching requests. Read again when a file changes: docs/how-to/fixtures.md.",
     },
     "replay-timing": {
@@ -168,7 +159,6 @@ export const wireOptions = {
     dataset: {
       lands: "text.dataset.file",
       ...freeText("FILE", "a SQLite file"),
-      default: "none",
       about:
         "Table of answers by the hash of the prompt. Other prompts get a row of fitting length: docs/how-to/dataset.md.",
     },
@@ -180,8 +170,7 @@ export const wireOptions = {
     },
     "dataset-in-memory": {
       lands: "text.dataset.inMemory",
-      ...toggle,
-      ...initially(false),
+      ...offAtStart,
       about: "Read the file of --dataset into memory once, at the start.",
     },
     "allow-request-orders": {
@@ -220,7 +209,6 @@ export const wireOptions = {
     "fault-plan": {
       lands: "faults.faultPlan",
       ...freeText("FILE", "a file"),
-      default: "none",
       about: "YAML file of rules for faults of answers. Read again when it changes.",
     },
   }),
@@ -241,25 +229,21 @@ export const wireOptions = {
     "fingerprint-value": {
       lands: "openai.answers.fingerprintValue",
       ...freeText("TEXT", "a text"),
-      default: "none",
       about: "Value of system_fingerprint with --fingerprint-mode custom.",
     },
     "return-tokens-as-token-ids": {
       lands: "openai.answers.tokensAsIds",
       ...toggle,
-      default: "false",
       about: "Name tokens by id in log probabilities, unless the request sets it.",
     },
     "enable-server-load-tracking": {
       lands: "openai.front.trackServerLoad",
       ...toggle,
-      default: "false",
       about: "Count running requests for GET /load.",
     },
     "enable-per-request-metrics": {
       lands: "openai.answers.perRequestMetrics",
       ...toggle,
-      default: "false",
       about: "Add the times of the request to answers with one choice.",
     },
     "sse-keep-alive-interval": {
@@ -290,7 +274,6 @@ export const wireOptions = {
       lands: "openai.front.cors.credentials",
       as: onlyTrue,
       ...toggle,
-      default: "false",
       about: "Allow pages of --allowed-origins to send cookies.",
     },
   }),
@@ -298,13 +281,11 @@ export const wireOptions = {
     "max-num-queued-reqs": {
       lands: "queue.maxNumQueuedReqs",
       ...integer(0),
-      default: "none",
       about: "Maximum requests in the engine, running or waiting; more get 503.",
     },
     "max-num-queued-tokens": {
       lands: "queue.maxNumQueuedTokens",
       ...integer(0),
-      default: "none",
       about: "Maximum prompt tokens that are not yet computed; at this number, new requests get 503.",
     },
   }),

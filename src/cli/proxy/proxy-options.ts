@@ -20,7 +20,6 @@ export const proxyOptions = {
     port: { ...integer(0, 65_535), default: "8080", about: "Port to listen on; 0: any free port." },
     "ready-file": {
       ...freeText("FILE", "a path"),
-      default: "none",
       about: "Write JSON with the URL and pid once the proxy accepts requests.",
     },
     "exit-with-parent": { ...onlyOn, default: "off", about: "Exit when the parent process exits." },
@@ -28,12 +27,10 @@ export const proxyOptions = {
   ...inGroup("Faults", {
     fault: {
       ...freeText("PLAN", "a plan of faults"),
-      default: "none",
       about: "Apply this plan of faults to every answer: docs/reference/faults.md.",
     },
     "fault-plan": {
       ...freeText("FILE", "the path of a YAML file"),
-      default: "none",
       about: "YAML file of rules for faults, as for understudy serve.",
     },
     "fault-rate": { ...number(0, 100), default: "0", about: "Percentage of answers that get one random fault." },
@@ -43,7 +40,6 @@ export const proxyOptions = {
   ...inGroup("Records", {
     record: {
       ...freeText("DIR", "the path of a folder"),
-      default: "none",
       about:
         "Record each POST, its answer and the times of its events as a fixture in this folder, for understudy serve --fixtures.",
     },

@@ -17,14 +17,13 @@ export const replayOptions = {
       about: `Format of the trace: ${TRACE_FORMATS}.`,
     },
     ...traceOptions,
-    limit: { ...integer(1), default: "none", about: "Maximum number of requests to replay." },
+    limit: { ...integer(1), about: "Maximum number of requests to replay." },
     "rate-scale": { ...number(0, 1e6, "min"), default: "1", about: "Factor by which requests arrive faster." },
     until: {
       ...number(0, SECONDS_MOST, "min"),
-      default: "none",
       about: "End at this simulated second. Requests that run then count as unfinished.",
     },
-    "skip-bad": { ...onlyOn, default: "false", about: "Count malformed lines and skip them." },
+    "skip-bad": { ...onlyOn, about: "Count malformed lines and skip them." },
     engines: {
       ...integer(1, 256),
       default: "data-parallel-size",
@@ -32,7 +31,6 @@ export const replayOptions = {
     },
     crash: {
       ...freeText("FILE", "a file that was written when the core trapped"),
-      default: "none",
       about: "Run the commands of a crash file in the debug core, in place of a trace. Exit code 70 if it traps again.",
     },
     "stop-share": {
@@ -42,26 +40,22 @@ export const replayOptions = {
     },
     "client-timeout": {
       ...secondsRange,
-      default: "none",
       about:
         "Simulated seconds after which a client disconnects from an unfinished answer. A range is drawn from per request.",
     },
   }),
   ...inGroup("Output", {
-    json: { ...freeText("FILE", "a path to write"), default: "none", about: "Write the results as JSON to this file." },
+    json: { ...freeText("FILE", "a path to write"), about: "Write the results as JSON to this file." },
     html: {
       ...freeText("FILE", "a path to write"),
-      default: "none",
       about: "Write a report with plots to this file. It works offline. Observes every step, which is slower.",
     },
     metrics: {
       ...freeText("FILE", "a path to write"),
-      default: "none",
       about: "Write the metrics at the end, as /metrics would show them, to this file.",
     },
     series: {
       ...freeText("FILE", "a path to write"),
-      default: "none",
       about: "Write load and KV pool over simulated time as CSV to this file.",
     },
     "series-interval": {
@@ -71,7 +65,6 @@ export const replayOptions = {
     },
     openmetrics: {
       ...freeText("FILE", "a path to write"),
-      default: "none",
       about:
         "Write the samples that Prometheus would have stored as OpenMetrics with timestamps (docs/how-to/prometheus.md).",
     },

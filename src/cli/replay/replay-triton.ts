@@ -43,7 +43,7 @@ const TAKEN: readonly string[] = [
   "metrics",
 ];
 const OWN = inGroup("Trace", {
-  model: { ...freeText("NAME", "a model's name"), default: "none", about: "Model that gets the requests." },
+  model: { ...freeText("NAME", "a model's name"), about: "Model that gets the requests." },
 });
 
 const HELP = `understudy replay TRACE --role triton --model NAME [options]

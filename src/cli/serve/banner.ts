@@ -26,11 +26,8 @@ export function describe(
   writes: Pick<StreamWrites, "mode" | "why">,
   pids: readonly number[] = [],
 ): string {
-  const {
-    engine,
-    models: { servedModelNames },
-    dataParallelSize,
-  } = config;
+  const { engine, dataParallelSize } = config;
+  const { servedModelNames } = config.models;
   const engines = dataParallelSize * Math.max(1, pids.length);
   const each = engines > 1 ? ` in each of ${engines} engines` : "";
   const body = JSON.stringify({
@@ -89,24 +86,18 @@ function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
   return `one call per event${why === undefined ? "" : `, not one per step: ${why}`}`;
 }
 
-function auth({
-  openai: {
-    front: { apiKeys },
-  },
-}: ServeConfig): string {
-  return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
+function auth({ openai: { front } }: ServeConfig): string {
+  return front.apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
 }
 
 /** Names the preset that the model's name selects. Returns "" if the user selected the preset, or named no model. */
-function presetText({
-  models: { model },
-  deployment: { preset, presetsOfModel },
-  engine,
-}: ServeConfig): readonly string[] {
+function presetText({ models, deployment, engine }: ServeConfig): readonly string[] {
+  const { preset, presetsOfModel } = deployment;
   if (presetsOfModel === undefined) return [];
   const values = engine.timing.kind === "table" ? "step times, KV pool and batch sizes" : "KV pool and batch sizes";
   const [taken, ...others] = presetsOfModel;
-  if (taken === undefined) return [`  preset      none for ${model}: ${values} are those of the default, ${preset}`];
+  if (taken === undefined)
+    return [`  preset      none for ${models.model}: ${values} are those of the default, ${preset}`];
   const rest = others.length === 0 ? "" : `; --timing also accepts ${others.join(", ")}`;
   return [`  preset      ${taken}, chosen by the model's name: ${values}${rest}`];
 }

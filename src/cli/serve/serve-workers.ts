@@ -66,9 +66,10 @@ export async function serveWorkers(
   const clock = new WallClock();
   const startedS = epochUsOf(0) / 1e6;
   const loadS = startedMs() / 1000;
-  let ports = {
-    port: config.listen.port,
-    ...(config.listen.http2Port === undefined ? {} : { http2Port: config.listen.http2Port }),
+  const { port, http2Port } = config.listen;
+  let ports: Pick<ServeConfig["listen"], "port" | "http2Port"> = {
+    port,
+    ...(http2Port !== undefined && { http2Port }),
   };
   const newSupervisor = () =>
     new Supervisor({
@@ -77,18 +78,9 @@ export async function serveWorkers(
       command: workerCommand(ENTRY),
       say: warn,
       setup: (index, paused) => {
-        const { workers } = config;
-        const { pages } = ledger;
-        const own = configs[index]!;
-        return {
-          config: { ...own, listen: { ...own.listen, ...ports } },
-          index,
-          workers,
-          startedS,
-          loadS,
-          pages,
-          paused,
-        };
+        const { workers, listen } = config;
+        const own = { ...configs[index]!, listen: { ...listen, ...ports } };
+        return { config: own, index, workers, startedS, loadS, pages: ledger.pages, paused };
       },
       retire: (index, death) => ledger.retire(index, death),
     });
@@ -98,10 +90,7 @@ export async function serveWorkers(
   for (let tries = 1; ; tries++) {
     try {
       const reserved = reservePorts(config);
-      ports = {
-        port: reserved[0]!.port,
-        ...(config.listen.http2Port === undefined ? {} : { http2Port: reserved[1]!.port }),
-      };
+      ports = { port: reserved[0]!.port, ...(http2Port !== undefined && { http2Port: reserved[1]!.port }) };
       const url = await supervisor.start().finally(() => {
         for (const { release } of reserved) release();
       });
@@ -115,7 +104,7 @@ export async function serveWorkers(
     } catch (error) {
       if (signals.received !== null) break;
       const taken = (error as { code?: string }).code === "EADDRINUSE";
-      if (error instanceof StartRefused && taken && config.listen.port === 0 && tries < PORT_TRIES) {
+      if (error instanceof StartRefused && taken && port === 0 && tries < PORT_TRIES) {
         supervisor = newSupervisor();
         continue;
       }
@@ -133,11 +122,8 @@ export async function serveWorkers(
   process.exit(code);
 }
 
-function tritonUrl({
-  metrics: {
-    triton: { listen },
-  },
-}: ServeConfig): string | null {
+function tritonUrl({ metrics }: ServeConfig): string | null {
+  const { listen } = metrics.triton;
   return listen && listenUrl({ hostname: listen.host, port: listen.port });
 }
 
@@ -146,12 +132,9 @@ const http2Url = (url: string, port: number | undefined): string | null =>
   port === undefined ? null : url.replace(/:\d+$/, `:${port}`);
 
 /** Reserves the ports of HTTP/1.1, HTTP/2 and Triton's metrics if the configuration sets them. Throws `PortError`. */
-function reservePorts({
-  listen: { host, port, http2Port },
-  metrics: {
-    triton: { listen },
-  },
-}: ServeConfig): Reservation[] {
+function reservePorts(config: ServeConfig): Reservation[] {
+  const { host, port, http2Port } = config.listen;
+  const { listen } = config.metrics.triton;
   const reserved = [reservePort(host, port)];
   let of: PortError["of"] = "http2";
   try {
@@ -170,9 +153,7 @@ function reservePorts({
  * its own.
  */
 function configOf(config: ServeConfig, worker: number): ServeConfig {
-  const {
-    truth: { log: truthLog },
-  } = config;
+  const truthLog = config.truth.log;
   return truthLog
     ? { ...config, truth: { ...config.truth, log: { ...truthLog, file: fileOfWorker(truthLog.file, worker) } } }
     : config;

@@ -158,15 +158,11 @@ const UNLISTENABLE =
 
 /** Returns one line about an error that the user can correct. Returns undefined for every other error. */
 export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
-  const {
-    role,
-    listen: { host, port, http2Port },
-    metrics: { triton },
-    triton: tritonServer,
-  } = config;
+  const { role, metrics, triton } = config;
+  const { host, port, http2Port } = config.listen;
   const { code } = error as { code?: string };
   const of = error instanceof PortError ? error.of : null;
-  const own = of === "grpc" ? tritonServer?.grpc : of === "metrics" ? triton.listen : null;
+  const own = of === "grpc" ? triton?.grpc : of === "metrics" ? metrics.triton.listen : null;
   const prefix = role === "triton" ? "--http-" : "--";
   const [flag, hostFlag, at] = own
     ? [`--${of}-port`, `--${of}-address`, own]

@@ -84,9 +84,9 @@ function alive(
   return { name, client: ask, retries, close };
 }
 
-/** Starts a pinned client. Returns an error message if the client's program is missing. */
+/** Starts a client whose version the checkout pins. Returns an error message if the client's program is missing. */
 function pinned(name: string, driver: Driver, timeoutMs: number, retries: number | undefined): ChosenClient | string {
-  const root = checkout()!; // Not null, because `driver` comes from the table of a checkout.
+  const root = checkout()!; // There is a checkout, because only its files list such clients.
   const [program = "", ...words] = driver.command;
   const path = program === "bun" ? process.execPath : program.includes("/") ? root + program : Bun.which(program);
   if (path === null || !existsSync(path))

@@ -45,12 +45,10 @@ export const stressOptions = {
     faults: { ...faultIds, default: "all", about: "Faults to test, each in all its variants." },
     replay: {
       ...freeText("PLAN", "a plan"),
-      default: "none",
       about: "Run one case again, with the plan from a report.",
     },
     random: {
       ...integer(1, 100_000),
-      default: "none",
       about: "Number of random plans of one to six faults. Failed plans are shrunk to their necessary faults.",
     },
     seed: { ...integer(0), default: "1", about: "Seed of the random choices." },
@@ -58,22 +56,19 @@ export const stressOptions = {
     port: { ...integer(0, 65_535), default: "a free one", about: "Port on which the cases are served." },
   }),
   ...inGroup("Output", {
-    json: { ...file, default: "none", about: "Write all results as JSON to this file." },
-    junit: { ...file, default: "none", about: "Write all results as JUnit XML to this file." },
+    json: { ...file, about: "Write all results as JSON to this file." },
+    junit: { ...file, about: "Write all results as JUnit XML to this file." },
     html: {
       ...file,
-      default: "none",
       about: "Write a page with the bytes and times of each answer and the client's result.",
     },
     expect: {
       ...file,
-      default: "none",
       about: "File of known verdicts, written by --json. Only other verdicts are errors.",
     },
     "exit-with-parent": { ...onlyOn, default: "off", about: "With --wait: exit when the parent process exits." },
     "ready-file": {
       ...file,
-      default: "none",
       about: "With --wait: write JSON with the URL, the pid and the list of cases once they are served.",
     },
   }),

@@ -4,7 +4,7 @@ import { type OptionRow, onlyOn } from "../options/option.ts";
 import { optionsHelp } from "../options/take-options.ts";
 
 export const timingOptions = {
-  json: { ...onlyOn, group: "Output", default: "false", about: "Print JSON in place of tables and plots." },
+  json: { ...onlyOn, group: "Output", about: "Print JSON in place of tables and plots." },
 } as const satisfies Record<string, OptionRow>;
 
 export function timingHelp(): string {

@@ -10,10 +10,9 @@ export const truthOptions = inGroup("", {
     default: "all that the server keeps",
     about: "Print only rows after this cursor. Only with a URL.",
   },
-  json: { ...onlyOn, default: "false", about: "Print JSON in place of the table." },
+  json: { ...onlyOn, about: "Print JSON in place of the table." },
   compare: {
     ...freeText("FILE", "a path of CSV or JSON Lines"),
-    default: "none",
     about: "File of measured times: request_id with ttft, e2e or both. Also prints measured minus true times.",
   },
   unit: {
@@ -23,7 +22,6 @@ export const truthOptions = inGroup("", {
   },
   "api-key": {
     ...freeText("KEY", "the server's key"),
-    default: "none",
     about: "API key of the server, if it needs one.",
   },
 });

@@ -3,9 +3,8 @@ import { WallClock } from "../../base/clock.ts";
 import { type MeasuredUnit, readMeasured } from "../../tools/load/measured-file.ts";
 import { columns } from "../../tools/load/table.ts";
 import { TRUE_METRICS, type TrueTimes, trueTimes } from "../../tools/load/true-times.ts";
-import { ServerTruthSource, type TruthPages } from "../../tools/load/truth.ts";
+import { linesOfFile, ServerTruthSource, type TruthPages } from "../../tools/load/truth.ts";
 import type { Distribution } from "../../tools/report/result.ts";
-import { TraceFile } from "../../workloads/lines.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { takeOptions } from "../options/take-options.ts";
 import { printJson, printText } from "../print.ts";
@@ -37,7 +36,7 @@ export async function runTruth(argv: readonly string[]): Promise<void> {
 async function show(source: string, values: TruthValues): Promise<void> {
   const unit: MeasuredUnit = values.unit ?? "ms";
   const measured = values.compare === undefined ? null : readMeasured(values.compare, unit);
-  const pages = isUrl(source) ? await asked(source, values) : { lines: linesOf(source), next: null, missed: 0 };
+  const pages = isUrl(source) ? await asked(source, values) : { lines: linesOfFile(source), next: null, missed: 0 };
   if ("why" in pages) return refuse(`${source}: ${pages.why}; is it an Understudy server?`);
   const truth = trueTimes(pages.lines, measured);
   if (values.json) printJson({ schema: "understudy-truth/1", ...truth, next: pages.next, missed: pages.missed }, 2);
@@ -56,15 +55,6 @@ async function asked(url: string, values: TruthValues): Promise<TruthPages | { r
     );
   } finally {
     clock.close();
-  }
-}
-
-function* linesOf(path: string): Generator<string> {
-  const file = new TraceFile(path);
-  try {
-    for (const { text } of file.lines()) if (text !== null) yield text;
-  } finally {
-    file.close();
   }
 }
 

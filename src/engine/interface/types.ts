@@ -183,11 +183,8 @@ export interface HistogramSnapshot {
 }
 
 /** A live histogram. It changes, and reading it copies nothing. */
-export interface HistogramView {
-  readonly bounds: readonly number[];
+export interface HistogramView extends Omit<HistogramSnapshot, "buckets"> {
   readonly buckets: ArrayLike<number>;
-  readonly sum: number;
-  readonly count: number;
 }
 
 /** Names of the core's histograms. Time histograms are in seconds. */

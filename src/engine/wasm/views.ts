@@ -5,13 +5,10 @@
 import {
   Coast,
   FINE_WIDTH,
-  Field,
+  type Field,
   HISTOGRAM_WIDTH,
   Histogram,
   OUT_WORDS,
-  PAGE_BITS,
-  PAGE_BLOCKS,
-  PAGES,
   ROW_BYTES,
   SLOTS,
   Submit,
@@ -92,35 +89,6 @@ export class CoreViews {
   list(word: Word, count: number): number[] {
     const from = (this.word(word) >>> 0) >> 2;
     return Array.from(this.i32.subarray(from, from + count));
-  }
-
-  /** Returns a copy of the block ids in a slot's table. */
-  blockTable(slot: number): number[] {
-    return this.#entries(slot, this.field(Field.TableCount, slot), Word.PageBlockAt);
-  }
-
-  /** Returns a copy of the free blocks, the next to be taken first. Walks the whole queue. */
-  freeQueue(): number[] {
-    const from = (this.word(Word.FreeQueueAt) >>> 0) >> 2;
-    const [head, tail, mask] = [Word.FreeQueueHead, Word.FreeQueueTail, Word.FreeQueueMask].map((at) => this.word(at));
-    const blocks: number[] = [];
-    for (let at = head!; at !== tail!; at = (at + 1) | 0) {
-      const block = this.i32[from + (at & mask!)]!;
-      if (block !== 0) blocks.push(block);
-    }
-    return blocks;
-  }
-
-  #entries(slot: number, count: number, column: Word): number[] {
-    const next = (this.word(Word.PageNextAt) >>> 0) >> 2;
-    const values = (this.word(column) >>> 0) >> 2;
-    const result: number[] = [];
-    for (let page = this.field(Field.FirstPage, slot); result.length < count; page = this.i32[next + page - 1]!) {
-      if (page <= 0 || page > PAGES) throw new Error("a block table ends early");
-      const from = values + ((page - 1) << PAGE_BITS);
-      for (let i = 0; i < PAGE_BLOCKS && result.length < count; i++) result.push(this.i32[from + i]!);
-    }
-    return result;
   }
 
   /** Returns the number of words of a column. Its length in bytes is in the word before it. */

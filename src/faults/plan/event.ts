@@ -1,4 +1,5 @@
 /** Events of a streamed answer, and the parts of an event that faults can change. */
+import { jsonObjectIn } from "../../base/json-object.ts";
 import type { AnswerDialect } from "./types.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of five dialects, looked into by their names.
@@ -48,12 +49,7 @@ function isLast(name: string | null, data: string | null): boolean {
 }
 
 export function jsonOf({ data }: Pick<StreamEvent, "data">): EventJson | null {
-  if (data === null || !data.startsWith("{")) return null;
-  try {
-    return JSON.parse(data);
-  } catch {
-    return null;
-  }
+  return data?.startsWith("{") ? jsonObjectIn(data) : null;
 }
 
 export function dialectOf(json: EventJson): AnswerDialect | null {
@@ -89,15 +85,11 @@ export function textIn(json: EventJson): TextPlace | null {
 
 function firstText(holder: EventJson, names: readonly string[]): TextPlace | null {
   const name = names.find((field) => typeof holder?.[field] === "string" && holder[field] !== "");
-  return name === undefined
-    ? null
-    : {
-        name,
-        text: holder[name],
-        put: (text) => {
-          holder[name] = text;
-        },
-      };
+  if (name === undefined) return null;
+  const put = (text: string | null) => {
+    holder[name] = text;
+  };
+  return { name, text: holder[name], put };
 }
 
 /** Returns the event with other data. Its JSON is written without white space, like the JSON of real servers. */

@@ -1,7 +1,7 @@
 /** Rows of faults that replace the server's answer, and of acts of clients. */
 import type { FaultParameter } from "../plan/types.ts";
 import { INSTEAD } from "./http.ts";
-import { count, faultRow, OUR_RULE, RFC9110, RFC9112 } from "./row.ts";
+import { count, EITHER, faultRow, OUR_RULE, RFC9110, RFC9112 } from "./row.ts";
 
 /**
  * Behavior of a correct client that retries. A client whose number of retries is stated (`--retries`) must retry exactly that
@@ -13,10 +13,9 @@ const statuses = (...words: readonly string[]) =>
 const words = (name: string, ...all: readonly string[]): FaultParameter => ({ name, type: "word", words: all });
 
 export const admissionRows = [
-  faultRow({
-    id: "A1",
-    stage: "instead",
-    what: "status 429 with Retry-After",
+  faultRow("A1", "instead", "status 429 with Retry-After", {
+    oracle: "an error, or another attempt after that time",
+    text: `${RFC9110}, 10.2.3`,
     ways: {
       seconds: "status 429 with Retry-After in seconds",
       date: "status 429 with a date as Retry-After",
@@ -26,73 +25,49 @@ export const admissionRows = [
       absent: { what: "status 429 without Retry-After", text: OUR_RULE },
       day: { what: "status 429 with a Retry-After of a day", oracle: "an error: nobody waits so long", text: OUR_RULE },
     },
-    oracle: "an error, or another attempt after that time",
-    text: `${RFC9110}, 10.2.3`,
     excludes: INSTEAD,
   }),
-  faultRow({
-    id: "A2",
-    stage: "instead",
-    what: "a status that may pass, with JSON, text or no body",
-    ways: statuses("503", "529", "408", "409"),
-    parameters: [words("how", "503", "529", "408", "409"), words("body", "json", "text", "empty")],
+  faultRow("A2", "instead", "a status that may pass, with JSON, text or no body", {
     oracle: RETRIED,
     text: `${RFC9110}, 15.5 and 15.6`,
+    ways: statuses("503", "529", "408", "409"),
+    parameters: [words("how", "503", "529", "408", "409"), words("body", "json", "text", "empty")],
     excludes: INSTEAD,
   }),
-  faultRow({
-    id: "A3",
-    stage: "instead",
-    what: "status 429 while too many requests are open",
-    parameters: [count("open", 2, 65_536)],
+  faultRow("A3", "instead", "status 429 while too many requests are open", {
     oracle: RETRIED,
-    text: OUR_RULE,
-    allows: "either",
+    ...EITHER,
+    parameters: [count("open", 2, 65_536)],
     excludes: INSTEAD,
   }),
-  faultRow({
-    id: "A4",
-    stage: "instead",
-    what: "a status that does not pass, with an object, a text or a list as error",
-    ways: statuses("401", "403", "404", "413", "422"),
-    parameters: [words("error", "object", "text", "list")],
+  faultRow("A4", "instead", "a status that does not pass, with an object, a text or a list as error", {
     oracle: "an error",
     text: `${RFC9110}, 15.5`,
+    ways: statuses("401", "403", "404", "413", "422"),
+    parameters: [words("error", "object", "text", "list")],
     excludes: INSTEAD,
   }),
-  faultRow({
-    id: "A5",
-    stage: "instead",
-    what: "the first attempts of a request fail, then one succeeds",
+  faultRow("A5", "instead", "the first attempts of a request fail, then one succeeds", {
+    oracle: RETRIED,
+    text: OUR_RULE,
     ways: Object.fromEntries(
       ["500", "503", "429"].map((status) => [status, `the first attempt fails with status ${status}`]),
     ),
     parameters: [count("times", 1, 100), words("status", "500", "503", "429")],
-    oracle: RETRIED,
-    text: OUR_RULE,
     excludes: INSTEAD,
   }),
 ];
 
 export const clientRows = [
-  faultRow({
-    id: "C1",
-    stage: "client",
-    what: "a client that leaves at a token",
+  faultRow("C1", "client", "a client that leaves at a token", {
     oracle: "its blocks are free within a step, and an abort is counted",
     text: OUR_RULE,
   }),
-  faultRow({
-    id: "C2",
-    stage: "client",
-    what: "a client that sends FIN and continues to read",
+  faultRow("C2", "client", "a client that sends FIN and continues to read", {
     oracle: "as the real server does",
     text: `${RFC9112}, 9.6`,
   }),
-  faultRow({
-    id: "C3",
-    stage: "client",
-    what: "a client that sends requests ahead, or uses the connection early",
+  faultRow("C3", "client", "a client that sends requests ahead, or uses the connection early", {
     oracle: "answers in their order",
     text: `${RFC9112}, 9.3.2`,
   }),

@@ -1,9 +1,10 @@
 /** Rows of faults that change the end of an answer. */
 import {
+  AT_LAST,
   count,
+  EITHER,
   faultRow,
   OPENAI_STREAM,
-  OUR_RULE,
   POLICY,
   RFC9110,
   RFC9112,
@@ -14,96 +15,64 @@ import {
 } from "./row.ts";
 
 export const endRows = [
-  faultRow({
-    id: "E1",
-    stage: "events",
-    what: "no last event (`[DONE]`)",
+  faultRow("E1", "events", "no last event (`[DONE]`)", {
+    oracle: "the text, or an error",
+    ...EITHER,
     ways: {
       done: { oracle: "the text, or an error: by OpenAI's reference `[DONE]` ends the stream" },
       bare: "no last event (`[DONE]`), and no finish reason",
     },
-    positions: ["done"],
-    position: "done",
-    oracle: "the text, or an error",
-    text: OUR_RULE,
-    allows: "either",
+    ...AT_LAST,
     excludes: "the last event",
   }),
-  faultRow({
-    id: "E2",
-    stage: "events",
-    what: "no finish reason, then `[DONE]`",
-    position: "*",
-    dialects: ["chat", "completions", "messages"],
+  faultRow("E2", "events", "no finish reason, then `[DONE]`", {
     oracle: "it says that the reason is missing: a null reason means incomplete, but no text asks for an error",
     text: POLICY,
+    position: "*",
+    dialects: ["chat", "completions", "messages"],
   }),
-  faultRow({
-    id: "E3",
-    stage: "end",
-    what: "a body that stays open after the last event",
-    parameters: [time("for", 3600e6)],
-    positions: ["done"],
-    position: "done",
+  faultRow("E3", "end", "a body that stays open after the last event", {
     oracle: "returns at once",
     text: OPENAI_STREAM,
+    parameters: [time("for", 3600e6)],
+    ...AT_LAST,
   }),
-  faultRow({
-    id: "E4",
-    stage: "events",
-    what: "an event after the last one",
+  faultRow("E4", "events", "an event after the last one", {
+    oracle: "ignored",
+    text: OPENAI_STREAM,
     ways: {
       data: "text after the last event",
       error: {
         what: "an error after the last event",
         oracle: "ignored, or an error",
-        text: OUR_RULE,
-        allows: "either",
+        ...EITHER,
       },
     },
-    positions: ["done"],
-    position: "done",
-    oracle: "ignored",
-    text: OPENAI_STREAM,
+    ...AT_LAST,
     excludes: "the last event",
   }),
-  faultRow({
-    id: "E5",
-    stage: "events",
-    what: "an odd last event",
-    ways: {
-      twice: "the last event twice",
-      bare: { what: "`[DONE]` without `data:`", oracle: "the text, or an error", text: OUR_RULE, allows: "either" },
-      tight: { what: "`data:[DONE]` without a space", oracle: "ends", text: SSE_READING },
-      quoted: { what: '`data: "[DONE]"`', oracle: "the text, or an error", text: OUR_RULE, allows: "either" },
-    },
-    positions: ["done"],
-    position: "done",
+  faultRow("E5", "events", "an odd last event", {
     oracle: "ends once",
     text: OPENAI_STREAM,
+    ways: {
+      twice: "the last event twice",
+      bare: { what: "`[DONE]` without `data:`", oracle: "the text, or an error", ...EITHER },
+      tight: { what: "`data:[DONE]` without a space", oracle: "ends", text: SSE_READING },
+      quoted: { what: '`data: "[DONE]"`', oracle: "the text, or an error", ...EITHER },
+    },
+    ...AT_LAST,
     excludes: "the last event",
   }),
-  faultRow({
-    id: "E6",
-    stage: "end",
-    what: "FIN inside the body",
-    inside: true,
-    oracle: "an error",
-    text: `${RFC9112}, 8`,
-  }),
-  faultRow({
-    id: "E7",
-    stage: "end",
-    what: "RST inside the body",
-    parameters: [time("after", 50_000)],
-    inside: true,
+  faultRow("E6", "end", "FIN inside the body", { oracle: "an error", text: `${RFC9112}, 8`, inside: true }),
+  faultRow("E7", "end", "RST inside the body", {
     oracle: "an error; the text that came is kept",
     text: `${RFC9112}, 8`,
+    parameters: [time("after", 50_000)],
+    inside: true,
   }),
-  faultRow({
-    id: "E8",
-    stage: "end",
-    what: "no head",
+  faultRow("E8", "end", "no head", {
+    oracle: "an error, or another attempt if it knows that a POST may be repeated",
+    text: `${RFC9110}, 9.2.2`,
     ways: {
       fin: "FIN instead of the head",
       rst: "RST instead of the head",
@@ -115,28 +84,22 @@ export const endRows = [
     parameters: [count("connections", 1, 100)],
     positions: ["head"],
     inside: true,
-    oracle: "an error, or another attempt if it knows that a POST may be repeated",
-    text: `${RFC9110}, 9.2.2`,
     reaches: "others",
   }),
-  faultRow({
-    id: "E9",
-    stage: "end",
-    what: "a kept connection that ends as its next request comes",
+  faultRow("E9", "end", "a kept connection that ends as its next request comes", {
+    oracle: "an error, or another attempt on a new connection",
+    text: `${RFC9112}, 9.3.1`,
     ways: {
       fin: "a kept connection that ends by FIN as its next request comes",
       rst: "a kept connection that ends by RST as its next request comes",
     },
     positions: ["head"],
-    oracle: "an error, or another attempt on a new connection",
-    text: `${RFC9112}, 9.3.1`,
     allows: "either",
     reaches: "others",
   }),
-  faultRow({
-    id: "E10",
-    stage: "end",
-    what: "an end in HTTP/2",
+  faultRow("E10", "end", "an end in HTTP/2", {
+    oracle: "an error, or another attempt where that is safe",
+    text: `${RFC9113}, 6.4, 6.8 and 8.7`,
     ways: {
       reset: "RST_STREAM inside the answer",
       goaway: {
@@ -147,8 +110,6 @@ export const endRows = [
     },
     parameters: [{ name: "code", type: "word", words: Object.keys(STREAM_CODES) }],
     inside: true,
-    oracle: "an error, or another attempt where that is safe",
-    text: `${RFC9113}, 6.4, 6.8 and 8.7`,
     http: "2",
   }),
 ];

@@ -1,5 +1,5 @@
 /** Rows of faults that only gRPC calls have. */
-import { AT_ONCE, faultRow } from "./row.ts";
+import { AT_LAST, AT_ONCE, faultRow } from "./row.ts";
 
 /** gRPC status codes with which a fault can end a call, by name. */
 export const CALL_CODES: Readonly<Record<string, number>> = {
@@ -18,39 +18,31 @@ const WIRE = "gRPC over HTTP/2, Responses";
 const PLACES = AT_ONCE.filter((kind) => kind !== "byte" && kind !== "done");
 
 export const grpcRows = [
-  faultRow({
-    id: "G1",
-    stage: "grpc",
+  faultRow("G1", "grpc", "an error status instead of the rest of the call", {
+    oracle: "an error, or another attempt where that is safe",
+    text: WIRE,
     http: "grpc",
-    what: "an error status instead of the rest of the call",
     ways: Object.fromEntries(
       Object.entries(CALL_CODES).map(([word, code]) => [word, `status ${code} instead of the rest of the call`]),
     ),
     positions: PLACES,
     position: "head",
-    oracle: "an error, or another attempt where that is safe",
-    text: WIRE,
   }),
-  faultRow({
-    id: "G2",
-    stage: "grpc",
+  faultRow("G2", "grpc", "broken trailers", {
+    oracle: "an error",
+    text: WIRE,
     http: "grpc",
-    what: "broken trailers",
     ways: {
       lost: "no trailers: the stream ends after the last message",
       bare: "trailers without a status",
       odd: "trailers whose status is not a number",
     },
-    positions: ["done"],
-    position: "done",
+    ...AT_LAST,
+  }),
+  faultRow("G3", "grpc", "a broken message, and the trailers at once", {
     oracle: "an error",
     text: WIRE,
-  }),
-  faultRow({
-    id: "G3",
-    stage: "grpc",
     http: "grpc",
-    what: "a broken message, and the trailers at once",
     ways: {
       long: "a message whose length is too long",
       short: "a message whose length is too short",
@@ -58,7 +50,5 @@ export const grpcRows = [
     },
     positions: PLACES,
     position: "?",
-    oracle: "an error",
-    text: WIRE,
   }),
 ];

@@ -1,43 +1,33 @@
 /** Rows of faults that change the JSON in the events. */
 import type { AnswerDialect } from "../plan/types.ts";
-import { faultRow, JSON_TEXT, OPENAI_CHUNK, OUR_RULE, POLICY, SSE_READING } from "./row.ts";
+import { EITHER, faultRow, JSON_TEXT, OPENAI_CHUNK, OUR_RULE, POLICY, SSE_READING } from "./row.ts";
 
 const OPENAI: readonly AnswerDialect[] = ["chat", "completions"];
 const CHAT: readonly AnswerDialect[] = ["chat"];
 
 export const jsonRows = [
-  faultRow({
-    id: "J1",
-    stage: "events",
-    what: "an error inside the stream, which ends",
+  faultRow("J1", "events", "an error inside the stream, which ends", {
+    oracle: "an error",
+    text: OUR_RULE,
     ways: {
       own: "an error inside the stream, as the dialect writes it",
       event: "an error inside the stream as `event: error` with a bare object",
       bare: "an error inside the stream as bare JSON without `data:`",
     },
+  }),
+  faultRow("J2", "events", "an error as plain text (`data: error: …`), which ends the stream", {
     oracle: "an error",
     text: OUR_RULE,
   }),
-  faultRow({
-    id: "J2",
-    stage: "events",
-    what: "an error as plain text (`data: error: …`), which ends the stream",
-    oracle: "an error",
-    text: OUR_RULE,
-  }),
-  faultRow({
-    id: "J3",
-    stage: "events",
-    what: "a chunk with usage and empty `choices`",
-    position: "done",
-    dialects: OPENAI,
+  faultRow("J3", "events", "a chunk with usage and empty `choices`", {
     oracle: "the usage is kept",
     text: "OpenAI API reference, `stream_options`",
+    position: "done",
+    dialects: OPENAI,
   }),
-  faultRow({
-    id: "J4",
-    stage: "events",
-    what: "an additional chunk without text",
+  faultRow("J4", "events", "an additional chunk without text", {
+    oracle: "skipped, or an error",
+    ...EITHER,
     ways: {
       "no-choices": "an additional chunk without `choices`",
       empty: "an additional chunk with empty `choices`",
@@ -46,28 +36,21 @@ export const jsonRows = [
       "null-text": "an additional chunk whose text is null",
     },
     dialects: OPENAI,
-    oracle: "skipped, or an error",
-    text: OUR_RULE,
-    allows: "either",
   }),
-  faultRow({
-    id: "J5",
-    stage: "events",
-    what: "an unusual role",
+  faultRow("J5", "events", "an unusual role", {
+    oracle: "one role, same text",
+    text: OPENAI_CHUNK,
     ways: {
       each: "the role in each chunk",
-      empty: { what: "an empty role in each chunk", oracle: "ignored, or an error", text: OUR_RULE, allows: "either" },
+      empty: { what: "an empty role in each chunk", oracle: "ignored, or an error", ...EITHER },
       none: "no role in any chunk",
     },
     position: "*",
     dialects: CHAT,
-    oracle: "one role, same text",
-    text: OPENAI_CHUNK,
   }),
-  faultRow({
-    id: "J6",
-    stage: "events",
-    what: "an unusual finish reason",
+  faultRow("J6", "events", "an unusual finish reason", {
+    oracle: "the text and one end, or an error",
+    ...EITHER,
     ways: {
       text: {
         what: "text in the chunk with the finish reason",
@@ -81,14 +64,10 @@ export const jsonRows = [
     },
     position: "*",
     dialects: OPENAI,
-    oracle: "the text and one end, or an error",
-    text: OUR_RULE,
-    allows: "either",
   }),
-  faultRow({
-    id: "J7",
-    stage: "events",
-    what: "tool-call deltas that are hard to put together",
+  faultRow("J7", "events", "tool-call deltas that are hard to put together", {
+    oracle: "the calls as they were meant, or an error",
+    ...EITHER,
     ways: {
       "no-index": { what: "tool-call deltas without an index", oracle: "the API requires it", text: POLICY },
       zero: {
@@ -103,44 +82,30 @@ export const jsonRows = [
     },
     position: "*",
     dialects: CHAT,
-    oracle: "the calls as they were meant, or an error",
-    text: OUR_RULE,
-    allows: "either",
   }),
-  faultRow({
-    id: "J8",
-    stage: "events",
-    what: "a log probability that is not JSON",
+  faultRow("J8", "events", "a log probability that is not JSON", {
+    oracle: "the text, or an error",
+    text: `${JSON_TEXT}, 6 and 9`,
     ways: {
       nan: "a log probability that is NaN",
       infinity: "a log probability that is -Infinity",
     },
     dialects: OPENAI,
-    oracle: "the text, or an error",
-    text: `${JSON_TEXT}, 6 and 9`,
     allows: "either",
   }),
-  faultRow({
-    id: "J9",
-    stage: "events",
-    what: "a delta that repeats the end of the one before",
+  faultRow("J9", "events", "a delta that repeats the end of the one before", {
     oracle: "both are kept",
     text: OPENAI_CHUNK,
   }),
-  faultRow({
-    id: "J10",
-    stage: "events",
-    what: "a second choice between the deltas of the first",
+  faultRow("J10", "events", "a second choice between the deltas of the first", {
+    oracle: "the text of the choice with index 0, or an error",
+    ...EITHER,
     position: "*",
     dialects: OPENAI,
-    oracle: "the text of the choice with index 0, or an error",
-    text: OUR_RULE,
-    allows: "either",
   }),
-  faultRow({
-    id: "J11",
-    stage: "events",
-    what: "unusual usage",
+  faultRow("J11", "events", "unusual usage", {
+    oracle: "the last usage counts",
+    text: POLICY,
     ways: {
       each: "usage in each chunk",
       falling: "usage in each chunk, with falling numbers",
@@ -149,13 +114,10 @@ export const jsonRows = [
     },
     position: "*",
     dialects: OPENAI,
-    oracle: "the last usage counts",
-    text: POLICY,
   }),
-  faultRow({
-    id: "J12",
-    stage: "events",
-    what: "another answer's fields",
+  faultRow("J12", "events", "another answer's fields", {
+    oracle: "no text says that a client must compare them",
+    text: POLICY,
     ways: {
       id: "another id in a chunk",
       model: "another model in a chunk",
@@ -163,13 +125,10 @@ export const jsonRows = [
       stream: "a chunk of another answer",
     },
     dialects: OPENAI,
-    oracle: "no text says that a client must compare them",
-    text: POLICY,
   }),
-  faultRow({
-    id: "J13",
-    stage: "events",
-    what: "JSON with more than was asked for",
+  faultRow("J13", "events", "JSON with more than was asked for", {
+    oracle: "ignored",
+    text: "OpenAI API reference, backward compatibility",
     ways: {
       unknown: "unknown fields in a chunk",
       reasoning: "a `reasoning_content` field in a chunk",
@@ -191,32 +150,23 @@ export const jsonRows = [
         text: POLICY,
       },
     },
-    oracle: "ignored",
-    text: "OpenAI API reference, backward compatibility",
   }),
-  faultRow({
-    id: "J14",
-    stage: "events",
-    what: "an answer without words",
+  faultRow("J14", "events", "an answer without words", {
+    oracle: "an answer like any other",
+    text: OPENAI_CHUNK,
     ways: {
       empty: "an answer without text",
       blank: "an answer that is only spaces",
     },
     position: "*",
-    oracle: "an answer like any other",
-    text: OPENAI_CHUNK,
   }),
-  faultRow({
-    id: "J15",
-    stage: "events",
-    what: "text with `[DONE]`, `data:` and line ends in it",
+  faultRow("J15", "events", "text with `[DONE]`, `data:` and line ends in it", {
     oracle: "same text",
     text: `${JSON_TEXT}, 7; ${SSE_READING}`,
   }),
-  faultRow({
-    id: "J16",
-    stage: "events",
-    what: "tool-call deltas with unusual fields",
+  faultRow("J16", "events", "tool-call deltas with unusual fields", {
+    oracle: "the calls as they were meant, or an error",
+    ...EITHER,
     ways: {
       "no-function": {
         what: "a tool-call delta without `function`",
@@ -232,40 +182,27 @@ export const jsonRows = [
     positions: ["every"],
     position: "*",
     dialects: CHAT,
-    oracle: "the calls as they were meant, or an error",
-    text: OUR_RULE,
-    allows: "either",
   }),
-  faultRow({
-    id: "J17",
-    stage: "events",
-    what: "chunks that hold the whole text so far",
+  faultRow("J17", "events", "chunks that hold the whole text so far", {
+    oracle: "the text as sent or as meant, or an error",
+    ...EITHER,
     positions: ["every"],
     position: "*",
-    oracle: "the text as sent or as meant, or an error",
-    text: OUR_RULE,
-    allows: "either",
   }),
-  faultRow({
-    id: "J18",
-    stage: "events",
-    what: "reasoning between the deltas of the text",
-    position: "*",
-    dialects: CHAT,
+  faultRow("J18", "events", "reasoning between the deltas of the text", {
     oracle: "same text, same reasoning",
     text: OUR_RULE,
+    position: "*",
+    dialects: CHAT,
   }),
-  faultRow({
-    id: "J19",
-    stage: "events",
-    what: "the field that holds reasoning",
+  faultRow("J19", "events", "the field that holds reasoning", {
+    oracle: "same text; the reasoning once, or none",
+    text: OUR_RULE,
     ways: {
       old: "reasoning in the old field `reasoning_content`",
       both: "reasoning in both fields, `reasoning` and `reasoning_content`",
     },
     position: "*",
     dialects: CHAT,
-    oracle: "same text; the reasoning once, or none",
-    text: OUR_RULE,
   }),
 ];

@@ -30,6 +30,10 @@ export const OPENAI_CHUNK = "OpenAI API reference, chunk object";
 export const POLICY = "policy";
 /** Source of a rule if no specification says what a correct client does, but we judge clients. The row states the rule. */
 export const OUR_RULE = "our rule";
+/** Our own rule that accepts the result of a correct client as well as an error. */
+export const EITHER = { text: OUR_RULE, allows: "either" } as const;
+/** Position of a fault that can act only at the last event. */
+export const AT_LAST = { positions: ["done"], position: "done" } as const satisfies Partial<FaultRow>;
 
 export const oneOf = (...words: readonly string[]): FaultParameter => ({ name: "how", type: "word", words });
 export const time = (name: string, usual: number, most = 3600e6, least = 0): FaultParameter => ({
@@ -104,22 +108,22 @@ export function faultRulesOf(row: FaultRow): { readonly way: string; readonly ru
 }
 
 type WayInputs = Readonly<Record<string, string | Partial<FaultRule>>>;
-type RowInput = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> &
-  Partial<Omit<FaultRow, "ways">> & { readonly ways?: WayInputs };
+type RowInput = Pick<FaultRow, "oracle" | "text"> & Partial<Omit<FaultRow, "ways">> & { readonly ways?: WayInputs };
 
 /**
- * Completes a row of the table. The words of `ways` become the first parameter, `how`, unless `parameters` already has these
+ * Makes a row of the table. The words of `ways` become the first parameter, `how`, unless `parameters` already has these
  * words. A row lists the words in `parameters` if the parameter has another name, or if the words are numbers, because an
  * object does not keep the order of numbers. `allows` is "policy" exactly if `text` is "policy".
  */
-export function faultRow(input: RowInput): FaultRow {
-  const positions = input.positions ?? positionsIn(input.stage);
-  const { parameters = [], text, allows = text === POLICY ? "policy" : null } = input;
+export function faultRow(id: string, stage: FaultStage, what: string, input: RowInput): FaultRow {
+  const { positions = positionsIn(stage), parameters = [], text } = input;
+  const { allows = text === POLICY ? "policy" : null } = input;
   const words = Object.keys(input.ways ?? {});
   const isNamed =
     words.length === 0 ||
     parameters.some((parameter) => parameter.type === "word" && words.includes(parameter.words[0]!));
   return {
+    ...{ id, stage, what },
     positions,
     inside: false,
     position: positions.includes("drawn") ? "?" : "head",

@@ -37,7 +37,7 @@ function gzip(): Encoder {
     },
     end() {
       const end = Buffer.alloc(10);
-      end[0] = 3; // empty last block
+      end[0] = 3; // a deflate block without data, marked as the last block
       end.writeUInt32LE(sum, 2);
       end.writeUInt32LE(length % 2 ** 32, 6);
       return Buffer.concat([opening(), end]);

@@ -35,6 +35,12 @@ export const only = (event: StreamEvent | null): readonly StreamEvent[] | null =
 export const before = (more: StreamEvent | null, event: StreamEvent): readonly StreamEvent[] | null =>
   more === null ? null : [more, event];
 
+/** Returns the event, changed, as the only event. Returns null like `changed`. */
+export const edited = (event: StreamEvent, change: (json: EventJson) => unknown) => only(changed(event, change));
+/** Returns a changed copy of the event and the event. Returns null like `copied`. */
+export const preceded = (event: StreamEvent, change: (json: EventJson) => unknown) =>
+  before(copied(event, change), event);
+
 /** Returns the first choice of an OpenAI chunk. */
 export const choiceOf = (json: EventJson): EventJson => json?.choices?.[0];
 /** Returns the finish reason of an event, or null if the event has no finish reason. */

@@ -6,8 +6,10 @@ import {
   changed,
   choiceOf,
   copied,
+  edited,
   errorEvent,
   only,
+  preceded,
   reasonOf,
   withoutReason,
   withText,
@@ -42,10 +44,10 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     return [];
   },
   E1(event, { run }) {
-    if (run.word() === "bare" && !event.done) return only(changed(event, withoutReason));
+    if (run.word() === "bare" && !event.done) return edited(event, withoutReason);
     return event.done ? [] : null;
   },
-  E2: (event) => only(changed(event, withoutReason)),
+  E2: (event) => edited(event, withoutReason),
   E4(event, { run, dialect, kept, lastData }) {
     if (run.word() === "error") kept.late = [errorEvent(event, dialect)];
     else kept.late = [added(event, lastData, null)];
@@ -71,7 +73,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
   J3: (event, { first }) => (event.data === "[DONE]" ? [usageChunk(event, first), event] : null),
   J4: (event, { run }) => {
     const how = run.word();
-    const odd = copied(event, (json) => {
+    return preceded(event, (json) => {
       const choice = choiceOf(json);
       if (choice === undefined || reasonOf(json) !== null) return false;
       if (how === "no-choices") delete json.choices;
@@ -82,33 +84,28 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       else choice.text = null;
       return true;
     });
-    return before(odd, event);
   },
   J5: (event, { run }) =>
-    only(
-      changed(event, (json) => {
-        const delta = choiceOf(json)?.delta;
-        if (!delta) return false;
-        const how = run.word();
-        if (how === "none" && !("role" in delta)) return false;
-        if (how === "none") delete delta.role;
-        else choiceOf(json).delta = { ...delta, role: how === "each" ? "assistant" : "" };
-        return true;
-      }),
-    ),
+    edited(event, (json) => {
+      const delta = choiceOf(json)?.delta;
+      if (!delta) return false;
+      const how = run.word();
+      if (how === "none" && !("role" in delta)) return false;
+      if (how === "none") delete delta.role;
+      else choiceOf(json).delta = { ...delta, role: how === "each" ? "assistant" : "" };
+      return true;
+    }),
   J6(event, { run }) {
     const how = run.word();
     const json = jsonOf(event);
     const ends = reasonOf(json) !== null;
     if (choiceOf(json) === undefined || ends === (how === "empty")) return null;
     if (how === "twice") return [event, { ...sameDone(event), ...changed(event, withoutText), isOriginal: false }];
-    return only(
-      changed(event, (chunk) => {
-        const choice = choiceOf(chunk);
-        if (how === "text") appendText(choice, " And so it ends");
-        else choice.finish_reason = how === "empty" ? "" : "length";
-      }),
-    );
+    return edited(event, (chunk) => {
+      const choice = choiceOf(chunk);
+      if (how === "text") appendText(choice, " And so it ends");
+      else choice.finish_reason = how === "empty" ? "" : "length";
+    });
   },
   J7: toolEdit,
   J8(event, { run }) {
@@ -131,15 +128,12 @@ export const EDITS: Readonly<Record<string, Edit>> = {
       : before(textIn(jsonOf(event)) && copied(event, (json) => textIn(json)!.put(tail)), event);
   },
   J10: (event) =>
-    before(
-      copied(event, (json) => {
-        if (choiceOf(json) === undefined) return false;
-        choiceOf(json).index = 1;
-        textIn(json)?.put(" other");
-        return true;
-      }),
-      event,
-    ),
+    preceded(event, (json) => {
+      if (choiceOf(json) === undefined) return false;
+      choiceOf(json).index = 1;
+      textIn(json)?.put(" other");
+      return true;
+    }),
   J11(event, { run, kept, first }) {
     const how = run.word();
     if (event.data === "[DONE]") return how === "after" ? [usageChunk(event, first), event] : null;
@@ -147,27 +141,23 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     const tokens = ((kept.tokens as number | undefined) ?? 0) + 1;
     kept.tokens = tokens;
     if (how === "after" || (how === "wrong" && !json?.usage && reasonOf(json) === null)) return null;
-    return only(
-      changed(event, (chunk) => {
-        if (how === "wrong") chunk.usage = { ...USAGE, ...chunk.usage, total_tokens: 7 };
-        else chunk.usage ??= usage(how === "each" ? tokens : 1000 - tokens);
-      }),
-    );
+    return edited(event, (chunk) => {
+      if (how === "wrong") chunk.usage = { ...USAGE, ...chunk.usage, total_tokens: 7 };
+      else chunk.usage ??= usage(how === "each" ? tokens : 1000 - tokens);
+    });
   },
   J12(event, { run }) {
     const how = run.word();
     if (how === "stream")
-      return before(
-        copied(event, (json) => {
-          const place = textIn(json);
-          json.id = "another-stream";
-          place?.put(" FROM ANOTHER STREAM");
-          return place !== null;
-        }),
-        event,
-      );
-    return only(
-      changed(event, (json) => how in json && Object.assign(json, { [how]: how === "created" ? 1 : `other-${how}` })),
+      return preceded(event, (json) => {
+        const place = textIn(json);
+        json.id = "another-stream";
+        place?.put(" FROM ANOTHER STREAM");
+        return place !== null;
+      });
+    return edited(
+      event,
+      (json) => how in json && Object.assign(json, { [how]: how === "created" ? 1 : `other-${how}` }),
     );
   },
   J13(event, { run }) {
@@ -175,8 +165,8 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     if (json === null || textIn(json) === null) return null;
     const how = run.word();
     if (how === "reasoning")
-      return only(
-        changed(event, (chunk) => Object.assign(choiceOf(chunk)?.delta ?? chunk, { reasoning_content: "thinking" })),
+      return edited(event, (chunk) =>
+        Object.assign(choiceOf(chunk)?.delta ?? chunk, { reasoning_content: "thinking" }),
       );
     if (how === "twice")
       return [withData(event, event.data!.replace("{", '{"id":"first","type":"first","model":"first",'))];
@@ -212,26 +202,21 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     const field = "reasoning_content" in delta ? "reasoning_content" : "reasoning";
     const step = ((kept.step as number | undefined) ?? 0) + 1;
     kept.step = step;
-    return before(
-      copied(event, (json) => {
-        choiceOf(json).delta = { [field]: `Step ${step}. ` };
-        choiceOf(json).finish_reason = null;
-      }),
-      event,
-    );
+    return preceded(event, (json) => {
+      choiceOf(json).delta = { [field]: `Step ${step}. ` };
+      choiceOf(json).finish_reason = null;
+    });
   },
   J19: (event, { run }) =>
-    only(
-      changed(event, (json) => {
-        const delta = choiceOf(json)?.delta;
-        const text = delta?.reasoning ?? delta?.reasoning_content;
-        const fields = run.word() === "old" ? ["reasoning_content"] : ["reasoning", "reasoning_content"];
-        const present = ["reasoning", "reasoning_content"].filter((name) => delta?.[name] !== undefined);
-        if (typeof text !== "string" || present.join() === fields.join()) return false;
-        for (const name of present) delete delta[name];
-        for (const name of fields) delta[name] = text;
-      }),
-    ),
+    edited(event, (json) => {
+      const delta = choiceOf(json)?.delta;
+      const text = delta?.reasoning ?? delta?.reasoning_content;
+      const fields = run.word() === "old" ? ["reasoning_content"] : ["reasoning", "reasoning_content"];
+      const present = ["reasoning", "reasoning_content"].filter((name) => delta?.[name] !== undefined);
+      if (typeof text !== "string" || present.join() === fields.join()) return false;
+      for (const name of present) delete delta[name];
+      for (const name of fields) delta[name] = text;
+    }),
 };
 
 const withoutText = (json: EventJson) => void textIn(json)?.put("");

@@ -69,9 +69,8 @@ export class EndStage implements PartReceiver {
   /** Returns the index of the first event, from `event` on, in which a fault may end the answer. */
   next(event: number): number {
     if (this.over || this.#segment.length > 0) return event;
-    let next = this.#away === null ? Number.POSITIVE_INFINITY : this.#places.next(this.#away, event);
-    for (const run of this.#cutting) next = Math.min(next, this.#places.next(run, event));
-    return next;
+    const runs = this.#away === null ? this.#cutting : [...this.#cutting, this.#away];
+    return Math.min(...runs.map((run) => this.#places.next(run, event)));
   }
 
   /** Counts an event of `bytes` bytes in which no fault ends the answer. */

@@ -68,28 +68,14 @@ export class EventStage {
   /** Returns the events that replace those in `text`, which has one or several events. */
   take(text: string): readonly StreamEvent[] {
     const events = eventsIn(text, this.#counts.came);
-    if (events.length === 1 && events[0]!.isOriginal && this.#runs.length > 0) {
-      this.#counts.came++;
-      return this.#event(events[0]!);
-    }
-    if (this.#runs.length === 0) {
-      for (const { isOriginal } of events) if (isOriginal) this.#counts.came++;
-      return events;
-    }
-    const out: StreamEvent[] = [];
-    for (const event of events) {
-      if (event.isOriginal) this.#counts.came++;
-      out.push(...this.#event(event));
-    }
-    return out;
+    for (const { isOriginal } of events) if (isOriginal) this.#counts.came++;
+    return this.#runs.length === 0 ? events : events.flatMap((event) => this.#event(event));
   }
 
   /** Returns the index of the first event, from `event` on, that a fault may change, if all events are plain pieces of text. */
   next(event: number): number {
     if (this.stopped !== null || this.#late.length > 0) return event;
-    let next = Number.POSITIVE_INFINITY;
-    for (const run of this.#runs) next = Math.min(next, nextEdit(run, event));
-    return next;
+    return Math.min(...this.#runs.map((run) => nextEdit(run, event)));
   }
 
   /** Counts an event that no fault of this stage changes. */

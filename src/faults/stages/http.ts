@@ -275,7 +275,7 @@ function sizeLine(bytes: number): Uint8Array {
 
 const bare = (head: AnswerHead) => withField(withField(head, "transfer-encoding", null), "content-length", null);
 
-/** Makes a part of HTTP framing. `done`: true if the bytes belong to the last event, which starts with them. */
+/** Makes a part of an answer that has only HTTP framing, such as a chunk's length. `done`: true for the chunk of the last event. */
 const framing = (bytes: Uint8Array, event: number, flush: boolean, done: boolean): Part => ({
   bytes,
   event,

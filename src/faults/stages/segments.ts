@@ -122,10 +122,7 @@ export class SegmentStage implements PartReceiver {
   /** Returns the index of the first event, from `event` on, that a fault may divide or delay. */
   next(event: number): number {
     if (this.#joined !== null) return event;
-    let next = Number.POSITIVE_INFINITY;
-    for (const run of this.#runs) next = Math.min(next, this.#places.next(run, event));
-    for (const run of this.#paced) next = Math.min(next, this.#places.next(run, event));
-    return next;
+    return Math.min(...[...this.#runs, ...this.#paced].map((run) => this.#places.next(run, event)));
   }
 
   /** Counts an event of `bytes` bytes that is sent as one segment without a pause. */

@@ -52,28 +52,19 @@ export class TextStage {
   take(event: StreamEvent): void {
     const { index, isOriginal, done } = event;
     if (!this.#endless && !this.#runs.some((run) => run.due(index, done))) {
-      this.#down.part({
-        bytes: Buffer.from(event.text),
-        event: index,
-        from: 0,
-        completeEvents: isOriginal ? 1 : 0,
-        flush: true,
-        done,
-      });
+      this.#send(Buffer.from(event.text), index, isOriginal ? 1 : 0, done);
       return;
     }
     const draft: EventDraft = { text: bytesAsText(event.text), event, stage: this };
     for (const run of this.#runs) if (run.due(index, done) && WRITES[run.id]!(draft, run) !== false) run.fired++;
     if (this.#endless) draft.text = draft.text.replace(/[\r\n]/g, "");
-    this.#send(draft.text, index, isOriginal ? 1 : 0, done);
+    this.#send(Buffer.from(draft.text, "latin1"), index, isOriginal ? 1 : 0, done);
   }
 
   /** Returns the index of the first event, from `event` on, that a fault may change. Ignores faults of the head. */
   next(event: number): number {
     if (this.#endless) return event;
-    let next = Number.POSITIVE_INFINITY;
-    for (const run of this.#runs) next = Math.min(next, run.nextDue(event));
-    return next;
+    return Math.min(...this.#runs.map((run) => run.nextDue(event)));
   }
 
   room(bytes: number): boolean {
@@ -82,7 +73,7 @@ export class TextStage {
 
   /** Sends bytes that belong to none of the answer's events. */
   extra(text: string, { index }: StreamEvent): void {
-    this.#send(text, index, 0, false);
+    this.#send(Buffer.from(text, "latin1"), index, 0, false);
   }
 
   /** Waits `us` microseconds before the event. `comments`: true to send a comment every `everyUs` microseconds meanwhile. */
@@ -106,8 +97,8 @@ export class TextStage {
     return ["\n", "\r", "\r\n"][this.#line++ % 3]!;
   }
 
-  #send(text: string, event: number, completeEvents: number, done: boolean): void {
-    this.#down.part({ bytes: Buffer.from(text, "latin1"), event, from: 0, completeEvents, flush: true, done });
+  #send(bytes: Uint8Array, event: number, completeEvents: number, done: boolean): void {
+    this.#down.part({ bytes, event, from: 0, completeEvents, flush: true, done });
   }
 }
 

@@ -1,6 +1,7 @@
 /** Functions that change the deltas of tool calls, for the faults of the first stage. */
+import { parsedJson } from "../../base/json-object.ts";
 import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../plan/event.ts";
-import { before, changed, choiceOf, copied, only, reasonOf } from "./editing.ts";
+import { before, changed, choiceOf, copied, edited, preceded, reasonOf } from "./editing.ts";
 import type { Edit } from "./events.ts";
 
 const callsOf = (json: EventJson): EventJson[] | null => {
@@ -9,14 +10,12 @@ const callsOf = (json: EventJson): EventJson[] | null => {
 };
 
 const eachCall = (event: StreamEvent, change: (call: EventJson) => unknown) =>
-  only(
-    changed(
-      event,
-      (json) =>
-        callsOf(json)
-          ?.map(change)
-          .some((done) => done !== false) ?? false,
-    ),
+  edited(
+    event,
+    (json) =>
+      callsOf(json)
+        ?.map(change)
+        .some((done) => done !== false) ?? false,
   );
 
 export const toolEdit: Edit = (event, { run, kept }) => {
@@ -69,10 +68,9 @@ function nameSplit(event: StreamEvent, first: EventJson): readonly StreamEvent[]
 /** Sends a delta with empty arguments before the first delta with arguments. */
 function emptyFirst(event: StreamEvent, first: EventJson): readonly StreamEvent[] | null {
   if (!first.function?.arguments) return null;
-  const empty = copied(event, (json) => {
+  return preceded(event, (json) => {
     choiceOf(json).delta.tool_calls = [{ index: first.index, function: { arguments: "" } }];
   });
-  return before(empty, event);
 }
 
 /**
@@ -172,10 +170,6 @@ function withObjects(
 
 /** Parses a JSON object. Returns null if the text is not a complete JSON object. */
 function objectIn(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" ? value : null;
-  } catch {
-    return null;
-  }
+  const value = parsedJson(text);
+  return typeof value === "object" ? value : null;
 }

@@ -2,7 +2,10 @@
  * Parses `--fake-metrics`, a JSON object with the keys of llm-d-inference-sim (`pkg/common/config_fake_metrics.go` at
  * eec055a). The named families of vLLM show these values instead of the true ones.
  */
+
 import { goDurationUs } from "../../base/go-duration.ts";
+import { jsonObjectIn, parsedJson } from "../../base/json-object.ts";
+import { resultOrError } from "../../base/result-or-error.ts";
 
 /** A number, or a waveform over time. */
 type Wave = number | Waveform;
@@ -83,20 +86,10 @@ const NUMBERS_MOST = 100_000;
 
 /** Parses the option. An error starts with the key it is about, if there is one. */
 export function parseFakeMetrics(text: string): FakeMetrics | { readonly error: string } {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    return { error: 'takes a JSON object, as in {"running-requests": 16}' };
-  }
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
-    return { error: 'takes a JSON object, as in {"running-requests": 16}' };
-  try {
-    return read(parsed as Readonly<Record<string, unknown>>);
-  } catch (error) {
-    if (error instanceof FakeMetricsError) return { error: error.message };
-    throw error;
-  }
+  const parsed = jsonObjectIn(text);
+  if (parsed === null) return { error: 'takes a JSON object, as in {"running-requests": 16}' };
+  const metrics = resultOrError(FakeMetricsError, () => read(parsed));
+  return metrics instanceof FakeMetricsError ? { error: metrics.message } : metrics;
 }
 
 class FakeMetricsError extends Error {}
@@ -213,12 +206,8 @@ function lorasOf(key: string, value: unknown): FakeLoras[] {
 }
 
 function objectOf(value: unknown, takes: string): Readonly<Record<string, unknown>> {
-  try {
-    const object: unknown = typeof value === "string" ? JSON.parse(value) : value;
-    if (typeof object === "object" && object !== null) return object as Readonly<Record<string, unknown>>;
-  } catch {
-    // Text that is not JSON gets the same error as a value of another type, below.
-  }
+  const object = typeof value === "string" ? parsedJson(value) : value;
+  if (typeof object === "object" && object !== null) return object as Readonly<Record<string, unknown>>;
   throw new FakeMetricsError(`${takes}, not ${JSON.stringify(value)}`);
 }
 

@@ -40,7 +40,8 @@ export interface Row {
   readonly live?: true;
 }
 
-type Constructor<Value> = (
+/** Makes a row. */
+export type RowMaker<Value> = (
   refresh: Refresh,
   name: string,
   help: string,
@@ -53,7 +54,7 @@ const rows =
     type: Family["type"],
     /** Called once per row. `at` is the index of the series. */
     samplesOf: (name: string) => (series: Series<Value>, at: number) => readonly Sample[],
-  ): Constructor<Value> =>
+  ): RowMaker<Value> =>
   (refresh, name, help, read, proof) => {
     const of = samplesOf(name);
     const samples: Row["samples"] = (snapshot, identity) => read(snapshot, identity).flatMap(of);

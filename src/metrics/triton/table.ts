@@ -19,6 +19,7 @@ import {
   gauge,
   type Proof,
   type Row,
+  type RowMaker,
   type Series,
   type SeriesReader,
   type SummarySnapshot,
@@ -50,22 +51,20 @@ const each =
 /** Without `counter_latencies`, the counters of the real server stand still. */
 const counted = (word: number) => each((number, _model, _snapshot, { triton }) => (triton.counters ? number(word) : 0));
 
-const ofModels = (name: keyof typeof HELP, word: number) =>
-  counter("now", name, HELP[name], counted(word), BY_REQUESTS);
+type Name = keyof typeof HELP;
+/** Makes a row with the current numbers and the help text of the real server. */
+const row = <Value>(make: RowMaker<Value>, name: Name, read: SeriesReader<Value>, proof: Proof = BY_REQUESTS): Row =>
+  make("now", name, HELP[name], read, proof);
+const ofModels = (name: Name, word: number) => row(counter, name, counted(word));
 
 const counters: readonly Row[] = [
   ofModels("nv_inference_request_success", ModelWord.success),
-  counter(
-    "now",
-    "nv_inference_request_failure",
-    HELP.nv_inference_request_failure,
-    (snapshot, identity) =>
-      FAILURE_REASONS.flatMap((reason, index) =>
-        counted(ModelWord.failures + index)(snapshot, identity).map(
-          ([labels, value]) => [{ ...labels, reason }, value] as const,
-        ),
+  row(counter, "nv_inference_request_failure", (snapshot, identity) =>
+    FAILURE_REASONS.flatMap((reason, index) =>
+      counted(ModelWord.failures + index)(snapshot, identity).map(
+        ([labels, value]) => [{ ...labels, reason }, value] as const,
       ),
-    BY_REQUESTS,
+    ),
   ),
   ofModels("nv_inference_count", ModelWord.count),
   ofModels("nv_inference_exec_count", ModelWord.executions),
@@ -76,27 +75,25 @@ const durations: readonly Row[] = SPANS.map((span, index) =>
 );
 
 const ofEachModel: readonly Row[] = [
-  gauge(
-    "now",
+  row(
+    gauge,
     "nv_inference_pending_request_count",
-    HELP.nv_inference_pending_request_count,
     each(() => 0),
     {
       still:
         "an ensemble has none, the TensorRT-LLM backend takes requests in at once and queues them itself, and what waits for the tokenizer shows in the queue time of preprocessing",
     },
   ),
-  gauge(
-    "now",
+  row(
+    gauge,
     "nv_model_load_duration_secs",
-    HELP.nv_model_load_duration_secs,
     each((_number, _model, _snapshot, { triton }) => triton.loadS),
     { still: "a model is loaded once" },
   ),
 ];
 
-const polled = (name: keyof typeof HELP, read: (result: PollResult) => number, proof: Proof) =>
-  gauge("now", name, HELP[name], (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
+const polled = (name: Name, read: (result: PollResult) => number, proof: Proof) =>
+  row(gauge, name, (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
 
 const pinned: readonly Row[] = [
   polled("nv_pinned_memory_pool_total_bytes", (result) => (result.polled ? PINNED_BYTES : 0), BY_POLLS),
@@ -125,13 +122,10 @@ const power: OfGpu = ({ watts }, { utilization }) => watts.idle + utilization * 
 const energy: OfGpu = ({ watts }, { aliveUs, busyUs }) =>
   (watts.idle * aliveUs + (watts.atWork - watts.idle) * Math.min(busyUs, aliveUs)) / 1e6;
 
-const gpuEnergy: readonly Row[] = [
-  counter("now", "nv_energy_consumption", HELP.nv_energy_consumption, ofGpus(energy), BY_POLLS),
-];
+const gpuEnergy: readonly Row[] = [row(counter, "nv_energy_consumption", ofGpus(energy), BY_POLLS)];
 
 type GpuName = "utilization" | "memory_total_bytes" | "memory_used_bytes" | "power_usage" | "power_limit";
-const ofGpu = (name: GpuName, read: OfGpu) =>
-  gauge("now", `nv_gpu_${name}`, HELP[`nv_gpu_${name}`], ofGpus(read), BY_POLLS);
+const ofGpu = (name: GpuName, read: OfGpu) => row(gauge, `nv_gpu_${name}`, ofGpus(read), BY_POLLS);
 
 const gpus: readonly Row[] = [
   ofGpu("utilization", (_, { utilization }) => utilization),
@@ -141,8 +135,7 @@ const gpus: readonly Row[] = [
   ofGpu("power_limit", ({ watts }) => watts.limit),
 ];
 
-const ofHost = (name: keyof typeof HELP, read: (host: Host) => number) =>
-  polled(name, ({ host }) => read(host), BY_POLLS);
+const ofHost = (name: Name, read: (host: Host) => number) => polled(name, ({ host }) => read(host), BY_POLLS);
 
 const host: readonly Row[] = [
   ofHost("nv_cpu_utilization", ({ cpuUtilization }) => cpuUtilization),
@@ -222,13 +215,7 @@ function summaryOf(span: number): SeriesReader<SummarySnapshot> {
 }
 
 const summaries: readonly Row[] = SPANS.map((span, index) =>
-  summary(
-    "now",
-    `nv_inference_${span}_summary_us`,
-    HELP[`nv_inference_${span}_summary_us`],
-    summaryOf(index),
-    BY_REQUESTS,
-  ),
+  row(summary, `nv_inference_${span}_summary_us`, summaryOf(index)),
 );
 
 /** Returns the families that are on. The real server does not print a family without series. */

@@ -36,7 +36,7 @@ export function readBody<F extends Fields, R, L>(
 ): ReadBody<R> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
   const request = readFast(kind, body, limits);
-  return request === null ? readExactly(kind, body, limits) : { request };
+  return request === null ? atOnce(exactPieces(kind, body, limits)) : { request };
 }
 
 /** Like `readBody`, in pieces, for large bodies. */
@@ -51,6 +51,12 @@ export function* readBodyPieces<F extends Fields, R, L>(
   yield;
   return request === null ? yield* exactPieces(kind, body, limits) : { request };
 }
+
+/** Returns both ways to make a request, if `make` works in pieces. */
+export const inPieces = <F extends Fields, R, L>(make: NonNullable<BodyKind<F, R, L>["translatePieces"]>) => ({
+  translate: (...input: Parameters<typeof make>): R => atOnce(make(...input)),
+  translatePieces: make,
+});
 
 /** Returns functions that read bodies of one kind: `read` in one go, `pieces` in pieces. `convert` makes their result. */
 export function readerOf<F extends Fields, R, L, T>(kind: BodyKind<F, R, L>, convert: (read: ReadBody<R>) => T) {
@@ -86,7 +92,7 @@ export function namesJson(contentType: string | null): boolean {
 /** Returns the error for a refused content type. Invalid JSON comes first, because FastAPI parses before vLLM checks the type. */
 function mediaTypeError(body: Body, contentType: string | null): ErrorAnswer {
   if (!asText(body).empty && namesJson(contentType)) {
-    const parsed = parse(body);
+    const parsed = atOnce(parsePieces(body));
     if ("error" in parsed) return parsed.error;
   }
   return unsupportedMediaType;
@@ -144,10 +150,6 @@ function* translateRequest<F extends Fields, R, L>(
   return kind.translatePieces === undefined ? kind.translate(...input) : yield* kind.translatePieces(...input);
 }
 
-function readExactly<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): ReadBody<R> {
-  return atOnce(exactPieces(kind, body, limits));
-}
-
 function* exactPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): Pieces<ReadBody<R>> {
   const parsed = yield* parsePieces(body);
   if ("error" in parsed) return parsed;
@@ -157,18 +159,14 @@ function* exactPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Bod
     yield;
     if (isDict(value)) kind.rules(value);
     yield;
-    const values = (yield* kind.validator.pieces(value, true)) as Values<F> | { readonly error: ErrorAnswer };
-    if (isError(values)) return values;
+    const values = yield* kind.validator.pieces(value, true);
+    if (Object.hasOwn(values as object, "error")) return values as { readonly error: ErrorAnswer };
     yield;
-    return { request: yield* translateRequest(kind, values, value as PythonDict, limits, true) };
+    return { request: yield* translateRequest(kind, values as Values<F>, value as PythonDict, limits, true) };
   } catch (refusal) {
     if (refusal instanceof RefusedRequest) return { error: refusal.answer };
     throw refusal;
   }
-}
-
-function isError(value: object): value is { readonly error: ErrorAnswer } {
-  return Object.hasOwn(value, "error");
 }
 
 /** Returns Python's JSONDecodeError for a body. Returns null if the body is JSON, or fails in another way. */
@@ -180,10 +178,6 @@ export function jsonFailure(body: Body): PythonJsonError | null {
     if (failure instanceof PythonJsonError) return failure;
   }
   return null;
-}
-
-function parse(body: Body): { readonly value: PythonValue } | { readonly error: ErrorAnswer } {
-  return atOnce(parsePieces(body));
 }
 
 /** Parses a body by Python's rules, in pieces. An empty body is null. */
@@ -222,11 +216,7 @@ class BytesAsText implements BodyText {
   constructor(private readonly bytes: Uint8Array) {}
 
   get plain(): string | null {
-    try {
-      return plainUtf8.decode(this.bytes);
-    } catch {
-      return null;
-    }
+    return strict(this.bytes, plainUtf8);
   }
 
   get python(): string | null {
@@ -248,13 +238,7 @@ export function wholeText(bytes: Uint8Array): BodyText {
 /** Decodes bytes like Python, without a byte order mark. Returns null if Python raises UnicodeDecodeError. */
 export function decodeBody(bytes: Uint8Array): string | null {
   const encoding = detect(bytes);
-  if (encoding === "utf-8") {
-    try {
-      return utf8.decode(bytes);
-    } catch {
-      return decodeSurrogates(bytes);
-    }
-  }
+  if (encoding === "utf-8") return strict(bytes) ?? decodeSurrogates(bytes);
   const wide = encoding.startsWith("utf-32")
     ? decodeUtf32(bytes, encoding === "utf-32le")
     : decodeUtf16(bytes, encoding === "utf-16le");
@@ -316,9 +300,9 @@ function decodeSurrogates(bytes: Uint8Array): string | null {
 }
 
 /** Decodes valid UTF-8. Returns null if the bytes are not valid. */
-function strict(bytes: Uint8Array): string | null {
+function strict(bytes: Uint8Array, decoder = utf8): string | null {
   try {
-    return utf8.decode(bytes);
+    return decoder.decode(bytes);
   } catch {
     return null;
   }

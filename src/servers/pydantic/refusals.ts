@@ -44,6 +44,11 @@ export class RefusedRequest {
   constructor(readonly answer: ErrorAnswer) {}
 }
 
+/** Refuses a request. Throws `RefusedRequest`. */
+export function refuse(answer: ErrorAnswer): never {
+  throw new RefusedRequest(answer);
+}
+
 /** Returns vLLM's error with the status `code`. Removes file paths and memory addresses from the message, like vLLM. */
 export function errorAnswer(message: string, type: string, param: string | null, code: number): ErrorAnswer {
   return { status: code, body: JSON.stringify({ error: { message: sanitize(message), type, param, code } }) };

@@ -73,12 +73,8 @@ export function repr(value: PythonValue): string {
 export function* reprPieces(list: readonly PythonValue[]): Pieces<string> {
   const parts: string[] = [];
   for (let at = 0; at < list.length; at += ITEMS_OF_A_PIECE) {
-    parts.push(
-      list
-        .slice(at, at + ITEMS_OF_A_PIECE)
-        .map(repr)
-        .join(", "),
-    );
+    const piece = list.slice(at, at + ITEMS_OF_A_PIECE);
+    parts.push(piece.map(repr).join(", "));
     yield;
   }
   return `[${parts.join(", ")}]`;

@@ -111,55 +111,54 @@ function schemaOf(title: string, members: Members): JsonSchema {
   };
 }
 
-/** A `TypedDict`. The result is the value itself. */
-export function typedDict(name: string, members: Members): Type<PythonDict> {
+/** Properties of a kind of object types. `R`: result of a check. */
+interface ObjectKind<R> {
+  /** Adds the error for a value that is not an object. Returns `FAIL`. */
+  readonly refuse: (value: PythonValue, state: State, name: string) => typeof FAIL;
+  /** Makes the result of an object that fits. `checked`: its coerced members, without absent ones. */
+  readonly result: (value: PythonDict, checked: ReadonlyMap<string, unknown>) => R;
+  /** False if the result needs no coerced members. */
+  readonly coerces: boolean;
+}
+
+function objectType<R>(name: string, members: Members, { refuse, result, coerces }: ObjectKind<R>): Type<R> {
+  const newMap = () => (coerces ? new Map<string, unknown>() : undefined);
   return {
     name,
     schema: schemaOf(name, members),
     check(value, state) {
-      if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
-      return checkMembers(members, value, state) ? value : FAIL;
+      if (!isDict(value)) return refuse(value, state, name);
+      const checked = newMap();
+      return checkMembers(members, value, state, checked) ? result(value, checked!) : FAIL;
     },
     *pieces(value, state) {
-      if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
-      return (yield* memberPieces(members, value, state)) ? value : FAIL;
+      if (!isDict(value)) return refuse(value, state, name);
+      const checked = newMap();
+      return (yield* memberPieces(members, value, state, checked)) ? result(value, checked!) : FAIL;
     },
   };
 }
 
-/** A `BaseModel`. The result is the value itself, without coercions. */
+const noModel: ObjectKind<unknown>["refuse"] = (value, state) =>
+  state.fail("model_attributes_type", "Input should be a valid dictionary or object to extract fields from", value);
+const TYPED_DICT: ObjectKind<PythonDict> = {
+  refuse: (value, state) => state.fail("dict_type", "Input should be a valid dictionary", value),
+  result: (value) => value,
+  coerces: false,
+};
+
+/** A `TypedDict`. The result is the value itself. */
+export const typedDict = (name: string, members: Members): Type<PythonDict> => objectType(name, members, TYPED_DICT);
+
+/** A `BaseModel`. The result is the value itself, without coercions. Its check never takes long. */
 export function model(name: string, members: Members): Type<PythonDict> {
-  return {
-    name,
-    schema: schemaOf(name, members),
-    check(value, state) {
-      if (!isDict(value)) {
-        const message = "Input should be a valid dictionary or object to extract fields from";
-        return state.fail("model_attributes_type", message, value);
-      }
-      return checkMembers(members, value, state) ? value : FAIL;
-    },
-  };
+  const { pieces: _, ...type } = objectType(name, members, { ...TYPED_DICT, refuse: noModel });
+  return type;
 }
 
 /** A `BaseModel`. The result has the coerced members, without absent ones. */
-export function record(name: string, members: Members): Type<ReadonlyMap<string, unknown>> {
-  const raw = model(name, {});
-  return {
-    name,
-    schema: schemaOf(name, members),
-    check(value, state) {
-      if (!isDict(value)) return raw.check(value, state) as typeof FAIL;
-      const checked = new Map<string, unknown>();
-      return checkMembers(members, value, state, checked) ? checked : FAIL;
-    },
-    *pieces(value, state) {
-      if (!isDict(value)) return raw.check(value, state) as typeof FAIL;
-      const checked = new Map<string, unknown>();
-      return (yield* memberPieces(members, value, state, checked)) ? checked : FAIL;
-    },
-  };
-}
+export const record = (name: string, members: Members): Type<ReadonlyMap<string, unknown>> =>
+  objectType(name, members, { refuse: noModel, result: (_, checked) => checked, coerces: true });
 
 /** A pydantic dataclass. Its result has the coerced members, without absent ones. `after`: `__post_init__`, may throw `RefusedRequest`. */
 export function dataclass(
@@ -167,20 +166,17 @@ export function dataclass(
   members: Members,
   after: (checked: ReadonlyMap<string, unknown>) => void,
 ): Type<ReadonlyMap<string, unknown>> {
-  return {
-    name,
-    schema: schemaOf(name, members),
-    check(value, state) {
-      if (!isDict(value)) {
-        const message = `Input should be a dictionary or an instance of ${name}`;
-        return state.fail("dataclass_type", message, value, { class_name: name });
-      }
-      const checked = new Map<string, unknown>();
-      if (!checkMembers(members, value, state, checked)) return FAIL;
+  return objectType(name, members, {
+    refuse: (value, state) =>
+      state.fail("dataclass_type", `Input should be a dictionary or an instance of ${name}`, value, {
+        class_name: name,
+      }),
+    result(_, checked) {
       after(checked);
       return checked;
     },
-  };
+    coerces: true,
+  });
 }
 
 /** One type of a union. */

@@ -110,8 +110,8 @@ export const bytes: Type<string> = {
     typeof value === "string" ? value : state.fail("bytes_type", "Input should be a valid bytes", value),
 };
 
-const TRUE = new Set(["1", "t", "y", "on", "yes", "true"]);
-const FALSE = new Set(["0", "f", "n", "no", "off", "false"]);
+const TRUE = new Set<unknown>(["1", "t", "y", "on", "yes", "true"]);
+const FALSE = new Set<unknown>(["0", "f", "n", "no", "off", "false"]);
 
 export const bool: Type<boolean> = {
   name: "boolean",
@@ -119,18 +119,14 @@ export const bool: Type<boolean> = {
   check(value, state) {
     if (typeof value === "boolean") return value;
     state.exact = false;
-    if (typeof value === "string") {
-      const word = value.toLowerCase();
-      if (TRUE.has(word)) return true;
-      if (FALSE.has(word)) return false;
-      return state.fail("bool_parsing", "Input should be a valid boolean, unable to interpret input", value);
-    }
-    const number = value instanceof PythonFloat ? value.value : value;
-    if (number === 0) return false;
-    if (number === 1) return true;
-    if (typeof number === "number" && Number.isInteger(number) && Math.abs(number) < 2 ** 63)
-      return state.fail("bool_parsing", "Input should be a valid boolean, unable to interpret input", value);
-    if (typeof number === "bigint" && BigInt.asIntN(64, number) === number)
+    const word = typeof value === "string" ? value.toLowerCase() : value instanceof PythonFloat ? value.value : value;
+    if (word === 1 || TRUE.has(word)) return true;
+    if (word === 0 || FALSE.has(word)) return false;
+    const isParsed =
+      typeof word === "string" ||
+      (typeof word === "number" && Number.isInteger(word) && Math.abs(word) < 2 ** 63) ||
+      (typeof word === "bigint" && BigInt.asIntN(64, word) === word);
+    if (isParsed)
       return state.fail("bool_parsing", "Input should be a valid boolean, unable to interpret input", value);
     return state.fail("bool_type", "Input should be a valid boolean", value);
   },
@@ -371,3 +367,10 @@ export const object: Type<PythonDict> = {
   check: (value, state) =>
     isDict(value) ? value : state.fail("dict_type", "Input should be a valid dictionary", value),
 };
+
+// Types that are usual in tables of fields.
+export const textOrNull = nullable(text);
+export const boolOrNull = nullable(bool);
+export const floatOrNull = nullable(float);
+export const intOrNull = nullable(int());
+export const tokenIds = nullable(list(int()));

@@ -119,11 +119,10 @@ function entry(error: LineError): string {
     ["input", inputSummary(error.input)],
   ]);
   if (error.context !== undefined) shown.set("ctx", new Map(Object.entries(error.context)));
-  if (error.raised === undefined) return cut(repr(shown), MAX_ENTRY_CHARACTERS);
-  return cut(
-    `${repr(shown).slice(0, -1)}, 'ctx': {'error': ValueError(${repr(beginning(error.raised))})}}`,
-    MAX_ENTRY_CHARACTERS,
-  );
+  const text = repr(shown);
+  if (error.raised === undefined) return cut(text, MAX_ENTRY_CHARACTERS);
+  const raised = repr(beginning(error.raised));
+  return cut(`${text.slice(0, -1)}, 'ctx': {'error': ValueError(${raised})}}`, MAX_ENTRY_CHARACTERS);
 }
 
 /**

@@ -35,7 +35,7 @@ import { TraceSettings } from "./inference/trace-settings.ts";
 import { gpuFacts } from "./metrics/gpus.ts";
 import { metricsPage } from "./metrics/page.ts";
 import { Polling } from "./metrics/polled.ts";
-import { isDecoupled } from "./model-config/model-config.ts";
+import { hasInput, isDecoupled } from "./model-config/model-config.ts";
 import { TRITON_VERSIONS } from "./model-config/versions.ts";
 import { endsBy } from "./models/draining.ts";
 import { SharedMemory } from "./tensors/shared-memory.ts";
@@ -84,7 +84,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(kernel) : null),
   };
   const app = tritonApp(around);
-  const http = config.http && new HttpServer(app, listenOptions(kernel, config.http));
+  const http = config.http && new HttpServer(app, evhtpOptions(kernel, config.http));
   // Close all, because a listening server keeps the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
@@ -93,7 +93,13 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
   const page = pageOf(kernel, around, counts);
   try {
     grpc = config.grpc && grpcServer(kernel, around);
-    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(kernel, around, page);
+    if (config.openai)
+      openai = (await import("./triton-openai.ts")).openAiServer(
+        kernel,
+        around,
+        page,
+        listenOptions(kernel, config.openai),
+      );
     metrics = metricsServer(kernel, page);
   } catch (why) {
     await closed();
@@ -101,14 +107,13 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
   }
   const urlOf = (one: { readonly hostname: string; readonly port: number } | null) => one && listenUrl(one);
   const tritonUrl = urlOf(metrics);
-  const url = urlOf(http) ?? urlOf(openai) ?? "";
   return {
-    url,
+    url: urlOf(http) ?? urlOf(openai) ?? "",
     tritonUrl,
     http2Url: null,
     otherUrls: { grpcUrl: urlOf(grpc), openaiUrl: urlOf(openai) },
     banner: (startedMs) =>
-      bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
+      bannerOf(config, server, { http: urlOf(http), grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
     handle: (request) => app.handle(request),
     // The first page takes three times as long as the next.
     idleWork: metrics === null ? [] : [page],
@@ -178,10 +183,8 @@ const HELD_BYTES = 640 * 2 ** 20;
 const WAITING_BYTES = 2 ** 30;
 
 function grpcServer({ time: { clock }, backend }: OpenAiKernel, around: ServerAround): Http2Server {
-  const {
-    grpc,
-    overGrpc: { tls: grpcTls, keepAlive },
-  } = around.config;
+  const { grpc, overGrpc } = around.config;
+  const { tls: grpcTls, keepAlive } = overGrpc;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
   if (tls && "error" in tls)
@@ -222,36 +225,33 @@ const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-ca-certs": "--grpc-root-cert",
 };
 
-function listenOptions({ config, time, backend }: OpenAiKernel, at: { host: string; port: number }): ListenOptions {
-  return {
-    hostname: at.host,
-    port: at.port,
-    tls: undefined,
-    reusePort: false,
-    allowedHosts: config.listen.allowedHosts,
-    frontLimits: EVHTP_LIMITS,
-    clock: time.clock,
-    catchUp: backend.catchUp,
-    warn: () => {},
-    epochSeconds: time.epochSeconds,
-    consumed: backend.consumed,
-    crowded: backend.crowded,
-    style: evhtp,
-  };
+/** Returns the options that the ports of HTTP share. */
+const listenOptions = ({ config, time, backend }: OpenAiKernel, at: { host: string; port: number }) => ({
+  hostname: at.host,
+  port: at.port,
+  tls: undefined,
+  reusePort: false,
+  allowedHosts: config.listen.allowedHosts,
+  clock: time.clock,
+  catchUp: backend.catchUp,
+  warn: () => {},
+  epochSeconds: time.epochSeconds,
+});
+
+function evhtpOptions(kernel: OpenAiKernel, at: { host: string; port: number }): ListenOptions {
+  const { consumed, crowded } = kernel.backend;
+  return { ...listenOptions(kernel, at), frontLimits: EVHTP_LIMITS, consumed, crowded, style: evhtp };
 }
 
 function metricsServer({ config, time }: OpenAiKernel, page: () => Promise<string>): HttpServer | null {
   const { listen: at } = config.metrics.triton;
   if (at === null) return null;
   try {
-    const {
-      listen: { allowedHosts },
-    } = config;
     return metricsListener(page, {
       hostname: at.host,
       port: at.port,
       reusePort: false,
-      allowedHosts,
+      allowedHosts: config.listen.allowedHosts,
       clock: time.clock,
       epochSeconds: time.epochSeconds,
     });
@@ -265,19 +265,14 @@ function pageOf(
   { server, faults, config: own }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
-  const {
-    metrics: { triton: metrics },
-    deployment: { preset },
-  } = config;
-  const profile = findPreset(preset)!;
+  const { triton: metrics } = config.metrics;
+  const profile = findPreset(config.deployment.preset)!;
   const counts = () => server.cache?.counts ?? null;
   const { gpuBytes } = deviceMemory(config, own.memory, live.values.pace.get().timing);
   const facts = gpuFacts(profile.gpu, gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
-  const {
-    repository: { namespacing },
-    memory: { pinnedBytes },
-  } = own;
+  const { namespacing } = own.repository;
+  const { pinnedBytes } = own.memory;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
@@ -296,33 +291,28 @@ function pageOf(
 function bannerOf(
   { version: stoodFor, repository: { folders: repositories } }: TritonServerConfig,
   server: TritonServer,
-  at: {
-    readonly url: string;
-    readonly grpc: Http2Server | null;
-    readonly metrics: string | null;
-    readonly openai: string | null;
-  },
+  at: { readonly grpc: Http2Server | null } & Readonly<Record<"http" | "metrics" | "openai", string | null>>,
   startedMs: number,
 ): string {
-  const { url, grpc, metrics, openai } = at;
+  const { http, grpc, metrics, openai } = at;
   const models = server.served.map(({ name, version: of }) => `${name}:${of}`);
   return [
     `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
     `  repository  ${repositories.join(", ")}`,
     `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
-    `  listening   ${url || openai || "nowhere"} after ${Math.round(startedMs)} ms`,
+    `  listening   ${http ?? openai ?? "nowhere"} after ${Math.round(startedMs)} ms`,
     ...(grpc === null ? [] : [`  grpc        ${hostAndPort(grpc)}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
     ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
-    ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
-    ...(url === "" && openai !== null ? [`  try         curl ${openai}/v1/models`] : []),
+    ...(http === null || models.length === 0 ? [] : [`  try         curl ${tryOut(server, http)}`]),
+    ...(http === null && openai !== null ? [`  try         curl ${openai}/v1/models`] : []),
   ].join("\n");
 }
 
 /** Returns an example request to a model that generates text, if there is one. */
 function tryOut(server: TritonServer, url: string): string {
   const all = server.served;
-  const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));
+  const takes = (name: string) => all.find(({ config }) => hasInput(config, name));
   const at = (model: string) => `${url}/v2/models/${model}`;
   const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];
   const one = ensemble ?? vllm;

@@ -2,26 +2,22 @@
 
 import { PortError } from "../../base/start-errors.ts";
 import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
-import { HttpServer } from "../../wire/http1/server.ts";
+import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
 import type { OpenAiKernel } from "../openai/request/openai-config.ts";
 import type { ServerAround } from "./inference/around.ts";
 import { openAiFrontEnd } from "./openai/app.ts";
 
 /** Rejects with `PortError` if the port is in use. */
 export function openAiServer(
-  { config: { listen }, backend, time, chance, text }: OpenAiKernel,
+  { time: { epochSeconds }, chance: { newId }, text }: OpenAiKernel,
   { server, config, waiting, bodies, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "bodies" | "turns">,
   metrics: () => Promise<string>,
+  options: Omit<ListenOptions, "frontLimits">,
 ): HttpServer {
-  const {
-    openai,
-    overHttp: { maxInputBytes, maxBodyBytes },
-  } = config;
+  const { maxInputBytes, maxBodyBytes } = config.overHttp;
   const { renderChat, vocabulary } = text.model;
-  const { clock, epochSeconds } = time;
-  const { newId } = chance;
   const app = openAiFrontEnd({
-    ...openai!,
+    ...config.openai!,
     server,
     waiting,
     bodies,
@@ -34,18 +30,7 @@ export function openAiServer(
     newId,
   });
   try {
-    return new HttpServer(app, {
-      hostname: openai!.host,
-      port: openai!.port,
-      tls: undefined,
-      reusePort: false,
-      allowedHosts: listen.allowedHosts,
-      frontLimits: FRONT_LIMITS,
-      clock,
-      catchUp: backend.catchUp,
-      warn: () => {},
-      epochSeconds,
-    });
+    return new HttpServer(app, { ...options, frontLimits: FRONT_LIMITS });
   } catch (why) {
     throw new PortError(why);
   }

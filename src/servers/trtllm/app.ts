@@ -6,10 +6,10 @@
 
 import { logUnexpected } from "../../base/unexpected.ts";
 import { type Handler, type RouteTable, routes } from "../../wire/http/routes.ts";
+import { docsRoutes } from "../openai/docs/routes.ts";
 import { LoraAdapters } from "../openai/front/adapters.ts";
 import { Bodies } from "../openai/front/admission.ts";
-import { type Context, Http } from "../openai/front/http.ts";
-import { JsonParts } from "../openai/front/send-parts.ts";
+import { Http } from "../openai/front/http.ts";
 import type { DialectHost } from "../openai/pipeline/dialect.ts";
 import type { BodyReader } from "../openai/pipeline/form.ts";
 import { Generator } from "../openai/pipeline/generate.ts";
@@ -48,6 +48,15 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
   "/server_info": ["GET"],
 };
 const DOCS = { "/docs": ["GET"], "/redoc": ["GET"], "/openapi.json": ["GET"] };
+
+/** Descriptions for the OpenAPI document, which lists only paths and methods. */
+const OPERATIONS = Object.fromEntries(
+  Object.keys(METHODS).map((path) => [
+    path,
+    { summary: path, responses: { 200: { description: "Successful Response" } } },
+  ]),
+);
+const ABOUT = `Stands in for trtllm-serve ${TRTLLM_VERSION}: its API, without a model.`;
 
 const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
 /** Most responses that are stored for `/v1/responses` at once. */
@@ -119,7 +128,10 @@ export function trtllmApp(
   return {
     before: http.before,
     routes: [
-      ...routes({ ...handlers, ...(config.openai.front.disableFastapiDocs ? {} : docsOf(http)) }, HOT),
+      ...routes(handlers, HOT),
+      ...(config.openai.front.disableFastapiDocs
+        ? []
+        : docsRoutes(http, kernel.backend, METHODS, [{ operations: async () => OPERATIONS }], ABOUT)),
       ...responses(RESPONSES_KEPT, responsesHabits(served)).routes(host),
     ],
     unmatched: (context) => http.fallback(context),
@@ -129,27 +141,6 @@ export function trtllmApp(
     },
   };
 }
-
-/** Returns the handlers of the OpenAPI document, which lists only paths and methods, and of the page that shows it. */
-function docsOf(http: Http): Record<string, Handler> {
-  const document = async () => {
-    const { openApi, printed } = await import("../openai/docs/document.ts");
-    const operations = Object.keys(METHODS).map((path) => [path, { summary: path, responses: OK }]);
-    const about = `Stands in for trtllm-serve ${TRTLLM_VERSION}: its API, without a model.`;
-    const made = openApi(METHODS, Object.fromEntries(operations), about);
-    return { made, text: printed(made) };
-  };
-  const page = async (context: Context) => {
-    const [{ docsPage }, { made }] = await Promise.all([import("../openai/docs/page.ts"), document()]);
-    return http.html(context, JsonParts.of(docsPage(made)));
-  };
-  return {
-    "GET /openapi.json": async (context) => http.json(context, (await document()).text),
-    "GET /docs": page,
-    "GET /redoc": page,
-  };
-}
-const OK = { 200: { description: "Successful Response" } };
 
 /** Wraps a reader of bodies for another API so that its refusals have the form of trtllm-serve. */
 function withErrors({ read, pieces }: BodyReader): BodyReader {
@@ -165,8 +156,8 @@ function withErrors({ read, pieces }: BodyReader): BodyReader {
 }
 
 /**
- * Returns the kernel with the habits of trtllm-serve. It notices once a second that clients have left, and ignores the sampling
- * defaults of the model.
+ * Changes the shared parts of the process for trtllm-serve. It notices once a second that clients have left, and ignores the
+ * sampling defaults of the model.
  */
 function kernelOf(given: OpenAiKernel): OpenAiKernel {
   const kernel = withImages(given);

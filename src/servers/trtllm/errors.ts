@@ -13,17 +13,7 @@ export function flatError(message: string, type = "BadRequestError", code = 400)
   return { status: code, body: JSON.stringify({ object: "error", message, type, param: null, code }) };
 }
 
-/** An error of pydantic. `raised`: the message of the ValueError that caused it. */
-export interface SchemaError {
-  readonly type: string;
-  readonly loc: readonly (string | number)[];
-  readonly message: string;
-  readonly input: PythonValue;
-  readonly context?: Readonly<Record<string, PythonValue>>;
-  readonly raised?: string;
-}
-
-export function schemaErrors(errors: readonly SchemaError[]): ErrorAnswer {
+export function schemaErrors(errors: readonly LineError[]): ErrorAnswer {
   return schemaError(`[${errors.map(entry).join(", ")}]`);
 }
 
@@ -35,7 +25,7 @@ export function bodyError(message: string, body: PythonDict): ErrorAnswer {
 
 const schemaError = (text: string): ErrorAnswer => ({ status: 400, body: JSON.stringify({ error: text }) });
 
-function entry({ type, loc, message, input, context, raised }: SchemaError): string {
+function entry({ type, loc, message, input, context, raised }: LineError): string {
   const more = context === undefined ? "" : `, 'ctx': ${repr(new Map(Object.entries(context)))}`;
   const shown = leftOf(INPUT_MOST, input) < 0 ? inputSummary(input) : input;
   const error = raised === undefined ? more : `, 'ctx': {'error': ValueError(${repr(raised)})}`;

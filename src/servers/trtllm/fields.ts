@@ -4,8 +4,8 @@
  * check.
  */
 
-import type { ErrorAnswer } from "../pydantic/refusals.ts";
-import { RefusedRequest } from "../pydantic/refusals.ts";
+import { type ErrorAnswer, refuse } from "../pydantic/refusals.ts";
+import type { LineError } from "../pydantic/types.ts";
 import {
   get,
   isDict,
@@ -18,7 +18,7 @@ import {
   set,
   truthy,
 } from "../pydantic/value.ts";
-import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
+import { bodyError, flatError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 
 /** Fields with the same meaning in chats and completions. */
@@ -61,8 +61,7 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   checkNames(body, known, isChat ? ["messages", "model"] : ["model", "prompt"]);
   if (!isChat) usePrompt(body);
   for (const name of NOT_HERE) {
-    if ((get(body, name) ?? null) !== null)
-      throw new RefusedRequest(flatError(`${name} is not supported by this server`));
+    if ((get(body, name) ?? null) !== null) refuse(flatError(`${name} is not supported by this server`));
     remove(body, name);
   }
   useSampling(body);
@@ -89,29 +88,27 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
  * runs first.
  */
 function checkWhole(body: PythonDict, isChat: boolean): void {
-  if (truthy(get(body, "suffix"))) throw new RefusedRequest(bodyError("suffix is not supported", body));
+  if (truthy(get(body, "suffix"))) refuse(bodyError("suffix is not supported", body));
   if (isChat) {
     if ((get(body, "top_logprobs") ?? null) !== null && !truthy(get(body, "logprobs")))
-      throw new RefusedRequest(bodyError("logprobs must be true when using top_logprobs", body));
+      refuse(bodyError("logprobs must be true when using top_logprobs", body));
     checkToolChoice(body);
   }
   if (truthy(get(body, "stream"))) return;
   const options = get(body, "stream_options");
-  if (isChat && (options ?? null) !== null)
-    throw new RefusedRequest(bodyError("stream_options can only be set if stream is true", body));
-  if (!isChat && truthy(options))
-    throw new RefusedRequest(bodyError("Stream options can only be defined when stream is true.", body));
+  if (isChat && (options ?? null) !== null) refuse(bodyError("stream_options can only be set if stream is true", body));
+  if (!isChat && truthy(options)) refuse(bodyError("Stream options can only be defined when stream is true.", body));
 }
 
 /** Checks `prompt`. An empty list gets the message of the IndexError that the real server raises when it reads the first item. */
 function usePrompt(body: PythonDict): void {
   const prompt = get(body, "prompt");
-  if (prompt === null) throw new RefusedRequest(schemaErrors(["list", "list", "string", "list"].map(noPrompt)));
-  if (isList(prompt) && prompt.length === 0) throw new RefusedRequest(flatError("list index out of range"));
+  if (prompt === null) refuse(schemaErrors(["list", "list", "string", "list"].map(noPrompt)));
+  if (isList(prompt) && prompt.length === 0) refuse(flatError("list index out of range"));
   if (prompt === "") set(body, "prompt", [""]);
 }
 
-function noPrompt(type: string): SchemaError {
+function noPrompt(type: string): LineError {
   return { type: `${type}_type`, loc: ["body", "prompt"], message: `Input should be a valid ${type}`, input: null };
 }
 
@@ -121,7 +118,7 @@ function checkToolChoice(body: PythonDict): void {
   if (hasTools && get(body, "tool_choice") === undefined) set(body, "tool_choice", "auto");
   const choice = get(body, "tool_choice");
   if (hasTools || choice === undefined || choice === "none" || choice === "auto") return;
-  throw new RefusedRequest(bodyError("When using `tool_choice`, `tools` must be set.", body));
+  refuse(bodyError("When using `tool_choice`, `tools` must be set.", body));
 }
 
 /** Removes an empty list of tools, and treats a `tool_choice` of null as "auto". */
@@ -136,7 +133,7 @@ function useTools(body: PythonDict): void {
 function checkSalt(salt: PythonValue | undefined): void {
   if (typeof salt !== "string" || salt.trim() !== "") return;
   const raised = "Parameter 'cache_salt' must be a non-empty string if provided.";
-  throw new RefusedRequest(
+  refuse(
     schemaErrors([
       { type: "value_error", loc: ["body", "cache_salt"], message: `Value error, ${raised}`, input: salt, raised },
     ]),
@@ -148,7 +145,7 @@ export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, 
   const missing = needed.filter((name) => get(body, name) === undefined);
   const extra = keysOf(body).filter((name) => known?.has(name) === false);
   if (missing.length + extra.length === 0) return;
-  throw new RefusedRequest(
+  refuse(
     schemaErrors([
       ...missing.map((name) => ({ type: "missing", loc: ["body", name], message: "Field required", input: body })),
       ...extra.map((name) => ({
@@ -173,7 +170,7 @@ function usePriority(body: PythonDict): void {
   if (!(priority >= 0 && priority <= 1)) {
     const [type, sign, bound] = priority < 0 ? ["greater_than_equal", "greater", 0] : ["less_than_equal", "less", 1];
     const message = `Input should be ${sign} than or equal to ${bound}`;
-    throw new RefusedRequest(schemaErrors([{ type: `${type}`, loc: ["body", "priority"], message, input: given! }]));
+    refuse(schemaErrors([{ type: `${type}`, loc: ["body", "priority"], message, input: given! }]));
   }
   set(body, "priority", Math.round((1 - priority) * PRIORITIES));
 }
@@ -195,10 +192,8 @@ function useFormat(body: PythonDict): void {
   if (member === undefined) return;
   const value = get(format, member) ?? null;
   if (value === null)
-    throw new RefusedRequest(
-      flatError(`response_format.${member} is required for response_format.type == '${type}', but got None.`),
-    );
-  if (!structured && !isDict(value)) throw new RefusedRequest(noDict(member, value));
+    refuse(flatError(`response_format.${member} is required for response_format.type == '${type}', but got None.`));
+  if (!structured && !isDict(value)) refuse(noDict(member, value));
   if (structured) {
     remove(body, "response_format");
     set(body, "structured_outputs", { [structured]: value });

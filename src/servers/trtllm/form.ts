@@ -14,10 +14,11 @@ import type { TextParts } from "../openai/request/logprobs.ts";
 import { hidesTokens } from "../openai/request/output-options.ts";
 import type { Delta, Message } from "../openai/tool-calls/output.ts";
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
+import { wholeCall } from "../vllm/openai/answer-body.ts";
+import { callJson, DONE } from "../vllm/openai/chunks.ts";
 import { asTrtllm } from "./errors.ts";
 
 const encoder = new TextEncoder();
-const DONE = "data: [DONE]\n\n";
 const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
 const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
 /** Average number of tokens per iteration: always 1, because there is no speculative decoding. */
@@ -92,7 +93,7 @@ abstract class TrtllmForm extends ChunkedForm {
     return this.context.output.includeUsage ? [`${this.head(0)}],"usage":${this.usageOf(choices)}}\n\n`] : [];
   }
 
-  /** Returns null, because the real server's handler fails and closes the connection without a last event. */
+  /** Returns the events that report an error in a stream: null, because the real server closes the connection without one. */
   failed(): null {
     return null;
   }
@@ -218,14 +219,10 @@ export class TrtllmChatForm extends TrtllmForm {
     const { output } = this.context;
     const { ids } = choice; // read before the call of `message`, which clears the ids
     const { content, reasoning, calls, finish } = this.#message(choice);
-    const called = calls.map(
-      ({ id, name, arguments: given }) =>
-        `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`,
-    );
     const shown = (!hidesTokens(output) && choice.logprobs()?.chat(ids, 0)) || "null";
     return (
       `{"index":${choice.index},"message":{"role":${JSON.stringify(output.role)},"content":${JSON.stringify(output.lastMessage + (content ?? ""))}` +
-      `,${this.#messageReasoning(reasoning)},"tool_calls":[${called}]},"logprobs":${shown}` +
+      `,${this.#messageReasoning(reasoning)},"tool_calls":[${calls.map(wholeCall)}]},"logprobs":${shown}` +
       `,"finish_reason":"${finish}","stop_reason":${JSON.stringify(choice.stop)}` +
       `,"mm_embedding_handle":null,"disaggregated_params":null,${PER_ITER}}`
     );
@@ -354,15 +351,6 @@ const stopMember = (stop: ChoiceSoFar["stop"]) => (stop === null ? "" : `,"stop_
 function deltaMembers(delta: Delta | null, field: ReasoningField): string {
   const { content, reasoning, calls = [] } = delta ?? {};
   const members = [`"content":"${escapeJson(content ?? "")}"`, reasoningMembers(field, reasoning ?? "")];
-  if (calls.length > 0) {
-    const list = calls.map(({ id, index, name, arguments: more }) => {
-      const called = [
-        ...(name === undefined ? [] : [`"name":${JSON.stringify(name)}`]),
-        ...(more === undefined ? [] : [`"arguments":${JSON.stringify(more)}`]),
-      ];
-      return `{${id === undefined ? "" : `"id":${JSON.stringify(id)},`}"type":"function","index":${index},"function":{${called}}}`;
-    });
-    members.push(`"tool_calls":[${list}]`);
-  }
+  if (calls.length > 0) members.push(`"tool_calls":[${calls.map((call) => callJson({ ...call, typed: true }))}]`);
   return members.join(",");
 }

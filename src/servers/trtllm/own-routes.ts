@@ -3,6 +3,7 @@
  * cache.
  */
 
+import { jsonObjectIn } from "../../base/json-object.ts";
 import type { Backlog, Iterations } from "../../engine/iterations.ts";
 import { asResponses } from "../../wire/http/as-response.ts";
 import type { Handler } from "../../wire/http/routes.ts";
@@ -31,7 +32,7 @@ interface OwnRouteParts {
   readonly chat: Handler;
 }
 
-/** Returns the handlers of these routes, by method and path. */
+/** Returns the handlers of the routes outside OpenAI's API, by method and path. */
 export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
   const { http, facts } = parts;
   const { config, engines, time } = parts.kernel;
@@ -105,12 +106,7 @@ async function healthGenerate({ http, chat }: OwnRouteParts, context: Context, m
 /** Returns the members of the JSON object in the body. Empty if the body is not a JSON object. */
 async function fieldsOf({ host }: OwnRouteParts, context: Context): Promise<Readonly<Record<string, unknown>>> {
   const body = await host.body(context);
-  try {
-    const value: unknown = body instanceof Uint8Array ? JSON.parse(new TextDecoder().decode(body)) : null;
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+  return (body instanceof Uint8Array && jsonObjectIn(new TextDecoder().decode(body))) || {};
 }
 
 const missing = (name: string) =>

@@ -4,13 +4,13 @@
  * stream and the items of the output are the same as in vLLM.
  */
 
+import { quotedJson } from "../../text/tokens/vocabulary.ts";
 import type { Ending } from "../openai/pipeline/context.ts";
 import type { Limits } from "../openai/request/request.ts";
-import { type ErrorAnswer, RefusedRequest } from "../pydantic/refusals.ts";
+import { type ErrorAnswer, refuse } from "../pydantic/refusals.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../pydantic/value.ts";
 import type { ResponsesHabits } from "../vllm/responses/habits.ts";
 import type { BodyFacts, Item } from "../vllm/responses/items.ts";
-import { quotedJson } from "../vllm/responses/repeated.ts";
 import type { Status } from "../vllm/responses/store.ts";
 import { asTrtllm, bodyError, flatError, uncaught, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";
@@ -38,11 +38,10 @@ export function responsesHabits(served: string): ResponsesHabits {
 
 /** Checks a body. Unknown fields are ignored, unlike in chats, and null counts as absent. Throws `RefusedRequest`. */
 function rules(body: PythonDict): void {
-  if ((get(body, "prompt") ?? null) !== null)
-    throw new RefusedRequest(bodyError("prompt template is not supported", body));
+  if ((get(body, "prompt") ?? null) !== null) refuse(bodyError("prompt template is not supported", body));
   const store = get(body, "store");
   if (truthy(get(body, "background")) && store !== undefined && !truthy(store))
-    throw new RefusedRequest(bodyError("background can only be used when `store` is true", body));
+    refuse(bodyError("background can only be used when `store` is true", body));
   for (const name of keysOf(body)) if (get(body, name) === null) remove(body, name);
   checkNames(body, null, ["input", "model"]);
   for (const name of keysOf(body)) if (!NAMES.has(name)) remove(body, name);
@@ -57,7 +56,7 @@ export function useResponse(chat: PythonDict, { maxModelLen }: Limits): void {
   useSampling(chat);
   // The response repeats `temperature` and `top_p`. Infinity and NaN cannot be written as JSON, and the real server does not
   // catch that error.
-  if (!repeated.every(Number.isFinite)) throw new RefusedRequest(uncaught);
+  if (!repeated.every(Number.isFinite)) refuse(uncaught);
   // `parallel_tool_calls` has no effect, except that the response repeats its value.
   remove(chat, "parallel_tool_calls");
   if ((numberOf(get(chat, "max_tokens")) ?? 0) > maxModelLen) set(chat, "max_tokens", maxModelLen);

@@ -3,7 +3,7 @@
  * assertions of the executor (`samplingConfig.cpp`, `requestImpl.h`). The messages omit the source line and the stack of the
  * real ones. A value that TensorRT-LLM accepts and vLLM refuses is changed to the nearest value that vLLM accepts.
  */
-import { RefusedRequest } from "../pydantic/refusals.ts";
+import { refuse } from "../pydantic/refusals.ts";
 import { reprFloat } from "../pydantic/repr.ts";
 import { get, numberOf, type PythonDict, set, truthy } from "../pydantic/value.ts";
 import { flatError } from "./errors.ts";
@@ -12,9 +12,7 @@ import { flatError } from "./errors.ts";
 const HOTTEST = 2;
 const PENALTY_MOST = 2;
 
-const refuse = (message: string): never => {
-  throw new RefusedRequest(flatError(message));
-};
+const refuseFlat = (message: string): never => refuse(flatError(message));
 
 /**
  * Checks and changes the sampling fields of a body. Values that are not numbers are refused later, by the table of fields.
@@ -24,9 +22,9 @@ export function useSampling(body: PythonDict): void {
   const of = (name: string) => numberOf(get(body, name));
   const [topP, topK, temperature, minP] = ["top_p", "top_k", "temperature", "min_p"].map(of);
   checkShare("top_p", topP);
-  if (topK !== undefined && topK < 0) refuse(`require top_k >= 0, got top_k=${topK}`);
+  if (topK !== undefined && topK < 0) refuseFlat(`require top_k >= 0, got top_k=${topK}`);
   if (temperature !== undefined && temperature < 0)
-    refuse(`require temperature >= 0, got temperature=${reprFloat(temperature)}`);
+    refuseFlat(`require temperature >= 0, got temperature=${reprFloat(temperature)}`);
   checkShare("min_p", minP);
   const isGreedy = temperature === 0 || topP === 0 || topK === 1;
   checkSequences(of("n") ?? 1, of("best_of"), isGreedy && !truthy(get(body, "use_beam_search")));
@@ -49,7 +47,7 @@ function checkAssertions(of: (name: string) => number | undefined): void {
     ["mMaxNewTokens > 0", (longest(of) ?? 1) > 0],
   ] as const;
   const failed = claims.find(([, holds]) => !holds);
-  if (failed) refuse(`[TensorRT-LLM][ERROR] Assertion failed: ${failed[0]}`);
+  if (failed) refuseFlat(`[TensorRT-LLM][ERROR] Assertion failed: ${failed[0]}`);
 }
 
 const longest = (of: (name: string) => number | undefined) => of("max_completion_tokens") ?? of("max_tokens");
@@ -76,14 +74,14 @@ function takeAnyMinimum(body: PythonDict, of: (name: string) => number | undefin
 
 function checkShare(name: string, value: number | undefined): void {
   if (value !== undefined && (value < 0 || value > 1))
-    refuse(`require 0 <= ${name} <= 1, got ${name}=${reprFloat(value)}`);
+    refuseFlat(`require 0 <= ${name} <= 1, got ${name}=${reprFloat(value)}`);
 }
 
 function checkSequences(n: number, given: number | undefined, isGreedy: boolean): void {
   const bestOf = given || n;
-  if (bestOf < n) refuse(`best_of (${bestOf}) cannot be less than n (${n})`);
+  if (bestOf < n) refuseFlat(`best_of (${bestOf}) cannot be less than n (${n})`);
   if (bestOf > 1 && isGreedy)
-    refuse(
+    refuseFlat(
       `Greedy decoding in the LLM API does not allow multiple returns. Please set to best_of=1, got best_of=${bestOf}. ` +
         "Please set to best_of=1 or set an environment variable TLLM_ALLOW_N_GREEDY_DECODING=1 to allow best_of > 1 " +
         "under the greedy decoding.",

@@ -15,7 +15,9 @@ import type { Http2Server } from "../../wire/http2/server.ts";
 import type { TlsFiles } from "../../wire/tls/certificates.ts";
 import { docsRoutes } from "../openai/docs/routes.ts";
 import { devRoutes } from "../openai/front/dev-routes.ts";
+import { Http } from "../openai/front/http.ts";
 import { ourRoutes } from "../openai/front/our-routes.ts";
+import { servedBy } from "../openai/front/served.ts";
 import type { ApiDialect } from "../openai/pipeline/dialect.ts";
 import type { OpenAiKernel, OpenAiServerConfig } from "../openai/request/openai-config.ts";
 import { anthropic } from "./messages/dialect.ts";
@@ -108,7 +110,12 @@ function routesOf(kernel: OpenAiKernel): RouteTable {
       ...ourRoutes(kernel),
       ...table.routes,
       ...(front.devMode ? devRoutes(kernel, control) : []),
-      ...(front.disableFastapiDocs ? [] : docsRoutes(kernel, [openaiDescription, ...dialects])),
+      ...(front.disableFastapiDocs
+        ? []
+        : docsRoutes(new Http(kernel, {}), kernel.backend, { ...servedBy(config), "/metrics": ["GET"] }, [
+            openaiDescription,
+            ...dialects,
+          ])),
     ],
   };
 }

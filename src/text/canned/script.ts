@@ -186,15 +186,8 @@ export function plainScript(ids: ArrayLike<number>, sequences: number): Script {
 
 /** Returns a script with the tokens of the first script and the other properties of `shape`. */
 export function shapedScript({ sequences }: Script, shape: Script): Script {
-  return {
-    ...shape,
-    sequences: sequences.map((sequence) => ({
-      ...sequence,
-      finish: shape.sequences[0]!.finish,
-      minusInfinityAt: shape.sequences[0]!.minusInfinityAt,
-      timesMs: shape.sequences[0]!.timesMs,
-    })),
-  };
+  const { finish, minusInfinityAt, timesMs } = shape.sequences[0]!;
+  return { ...shape, sequences: sequences.map((sequence) => ({ ...sequence, finish, minusInfinityAt, timesMs })) };
 }
 
 /** Reports whether the script can stop or kill the engine, which affects other requests. */

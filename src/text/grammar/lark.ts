@@ -1,4 +1,5 @@
 /** Reads grammars in Lark's notation: rules, terminals, texts, expressions, repetitions, and imports of `common`. */
+import { parsedJson } from "../../base/json-object.ts";
 import { BrokenStructure } from "./broken.ts";
 import { type Grammar, type Rule, ruleNames } from "./grammar.ts";
 import { Pattern } from "./pattern.ts";
@@ -154,9 +155,5 @@ class Reader {
 
 function unquoted(token: string): string {
   const inner = token.replace(/i$/, "").slice(1, -1);
-  try {
-    return JSON.parse(`"${inner.replaceAll("\\'", "'").replace(/(?<!\\)"/g, '\\"')}"`);
-  } catch {
-    return inner;
-  }
+  return (parsedJson(`"${inner.replaceAll("\\'", "'").replace(/(?<!\\)"/g, '\\"')}"`) ?? inner) as string;
 }

@@ -5,6 +5,7 @@
  * Prompts may have megabytes of any text. One pass with an explicit stack reads them, so that the work is proportional to the
  * length, and no nesting overflows the thread's stack.
  */
+import { parsedJson } from "../../base/json-object.ts";
 
 /** A value that is described in words. */
 export class InWords {
@@ -299,11 +300,7 @@ function note({ value, last }: Frame, comment: string): void {
 
 function unescaped(inside: string, quote: string): string {
   const json = quote === '"' ? inside : inside.replaceAll("\\'", "'").replaceAll('"', '\\"');
-  try {
-    return JSON.parse(`"${json.replaceAll("\t", "\\t")}"`) as string;
-  } catch {
-    return inside;
-  }
+  return (parsedJson(`"${json.replaceAll("\t", "\\t")}"`) ?? inside) as string;
 }
 
 function literal(text: string): Scalar {

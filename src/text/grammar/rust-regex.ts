@@ -17,6 +17,7 @@ interface RegexMistake {
 const mistake = (from: number, to: number, what: string): RegexMistake => ({ from, to, what });
 const LOOKAROUND = "look-around, including look-ahead and look-behind, is not supported";
 const NOTHING_TO_REPEAT = "repetition operator missing expression";
+const INCOMPLETE_ESCAPE = "incomplete escape sequence, reached end of pattern prematurely";
 /** Most nested groups: `nest_limit` of Rust's parser. */
 const NESTED_MOST = 250;
 const NESTED_TOO_DEEP = `exceed the maximum number of nested parentheses/brackets (${NESTED_MOST})`;
@@ -83,6 +84,10 @@ class Scanner {
     }
   }
 
+  #mistakeAtEnd(what: string): RegexMistake {
+    return mistake(this.source.length, this.source.length, what);
+  }
+
   /** Moves past a part that can be repeated. */
   #skip(characters: number): null {
     this.#at += characters;
@@ -98,8 +103,7 @@ class Scanner {
     if (rest === "(?") return mistake(at, at + 1, "unclosed group");
     const name = /^\(\?P?<[^>]*/.exec(rest);
     if (name !== null) {
-      if (rest[name[0].length] !== ">")
-        return mistake(this.source.length, this.source.length, "unclosed capture group name");
+      if (rest[name[0].length] !== ">") return this.#mistakeAtEnd("unclosed capture group name");
       this.#at += name[0].length + 1;
     } else if (rest.startsWith("(?")) {
       const flags = /^\(\?[imsUuxR-]*/.exec(rest)![0];
@@ -170,12 +174,7 @@ class Scanner {
     if (next === "k") return mistake(at, at + 2, "unrecognized escape sequence");
     const needed = { p: 1, P: 1, x: 2, u: 4, U: 8 }[next];
     if (needed !== undefined && this.source[at + 2] !== "{") {
-      if (this.source.length < at + 2 + needed)
-        return mistake(
-          this.source.length,
-          this.source.length,
-          "incomplete escape sequence, reached end of pattern prematurely",
-        );
+      if (this.source.length < at + 2 + needed) return this.#mistakeAtEnd(INCOMPLETE_ESCAPE);
       return this.#skip(2 + needed);
     }
     if (needed !== undefined) return this.#braced(at, next);
@@ -185,12 +184,7 @@ class Scanner {
 
   #braced(at: number, kind: string): RegexMistake | null {
     const end = this.source.indexOf("}", at);
-    if (end < 0)
-      return mistake(
-        this.source.length,
-        this.source.length,
-        "incomplete escape sequence, reached end of pattern prematurely",
-      );
+    if (end < 0) return this.#mistakeAtEnd(INCOMPLETE_ESCAPE);
     const whole = this.source.slice(at, end + 1);
     if (/p/i.test(kind) && !isProperty(whole)) return mistake(at, end + 1, "Unicode property not found");
     return this.#skip(whole.length);

@@ -2,6 +2,7 @@
  * Reads a JSON Schema, and finds the first error for which vLLM refuses it, with llguidance's message. Sources: vLLM 0.33,
  * `v1/structured_output/backend_xgrammar.py` and `backend_guidance.py`; llguidance 1.7.6.
  */
+import { parsedJson } from "../../base/json-object.ts";
 import { BrokenStructure } from "./broken.ts";
 import { fits } from "./fits.ts";
 import { fromPlain } from "./json-text.ts";
@@ -20,12 +21,8 @@ const unsatisfiable = (what: string) => broken(`Unsatisfiable schema: ${what}`);
 
 /** Parses and checks a schema. Throws `BrokenStructure`. */
 export function readSchema(text: string): Schema {
-  let schema: unknown;
-  try {
-    schema = JSON.parse(text);
-  } catch {
-    throw new BrokenStructure("Invalid JSON grammar specification.");
-  }
+  const schema = parsedJson(text);
+  if (schema === undefined) throw new BrokenStructure("Invalid JSON grammar specification.");
   if (!isKeywords(schema))
     throw new BrokenStructure("Invalid grammar specification: Expecting object schema to apply options");
   check(schema, { root: schema, isGuided: needsGuidance(schema) }, 0);

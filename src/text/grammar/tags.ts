@@ -2,6 +2,7 @@
  * Writes answers for structural tags, which are tags around values of schemas. Reads both forms that vLLM 0.33 accepts:
  * `structures` with `triggers`, and the formats of xgrammar 0.2.
  */
+import { parsedJson } from "../../base/json-object.ts";
 import { BrokenStructure } from "./broken.ts";
 import type { Draws } from "./draws.ts";
 import { drawGrammar, readGbnf } from "./grammar.ts";
@@ -17,12 +18,9 @@ const FREE_TEXT = 60;
 
 /** Returns the writer for a structural tag. `schemaText` draws the values. Throws `BrokenStructure`. */
 export function tagWriter(text: string, schemaText: SchemaText): (draws: Draws) => string {
-  let tag: unknown;
-  try {
-    tag = JSON.parse(text);
-  } catch {
+  const tag = parsedJson(text);
+  if (tag === undefined)
     throw new BrokenStructure("Invalid grammar specification: Expecting value: line 1 column 1 (char 0)");
-  }
   if (!isKeywords(tag)) throw NO_TAG;
   if (Array.isArray(tag.structures)) return legacy(tag, schemaText);
   const format = tag.format;

@@ -39,11 +39,6 @@ export class TemplateRefusal extends Error {
   override readonly name = "TemplateRefusal";
 }
 
-/** Tokens of a message in addition to its content, if its role is one token: start, role, message, end. */
-export const TOKENS_PER_MESSAGE = 4;
-/** Tokens that ask for the answer: start, assistant, message. */
-export const TOKENS_PER_GENERATION_PROMPT = 3;
-
 /** Tools or messages in a piece. */
 const ITEMS_OF_A_PIECE = 64;
 

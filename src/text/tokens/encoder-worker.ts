@@ -99,29 +99,18 @@ function take(data: Message): void {
     const bpe = new BpeEncoder(vocabulary, undefined, due === null ? undefined : new MakingWay(new DueTime(due)).pass);
     encode = (parts, allowSpecial) => bpe.encode(parts, allowSpecial);
     self.postMessage(bpe.index satisfies EncoderReply);
-    return;
-  }
-  if ("folder" in data) {
-    void open(data);
-    return;
-  }
-  if ("structure" in data) {
-    write(data);
-    return;
-  }
-  if ("parts" in data) {
-    reply(data.id, unpacked(data.parts), data.allowSpecial, data.addSpecial);
-    return;
-  }
-  if ("utf8" in data) {
+  } else if ("folder" in data) void open(data);
+  else if ("structure" in data) write(data);
+  else if ("parts" in data) reply(data.id, unpacked(data.parts), data.allowSpecial, data.addSpecial);
+  else if ("utf8" in data) {
     const text = Buffer.from(data.utf8).toString();
     // Frees the memory at once.
     data.utf8.transfer(0);
     reply(data.id, [text], data.allowSpecial, data.addSpecial);
-    return;
+  } else {
+    const [id, allowSpecial, addSpecial, ...parts] = data;
+    reply(id, parts, allowSpecial, addSpecial);
   }
-  const [id, allowSpecial, addSpecial, ...parts] = data;
-  reply(id, parts, allowSpecial, addSpecial);
 }
 
 /** Encodes a prompt and sends the answer. */

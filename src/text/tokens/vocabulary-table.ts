@@ -67,15 +67,8 @@ export function packTable(
   const patternAt = offsetsAt + (size + 1) * 4 + size;
   const file = new Uint8Array(patternAt + pattern.length + tokenBytes);
   const maxTokenBytes = tokens.reduce((most, token) => Math.max(most, token.length), 0);
-  new Uint32Array(file.buffer, 0, HEADER_WORDS).set([
-    MAGIC,
-    VERSION,
-    size,
-    eosId,
-    maxTokenBytes,
-    pattern.length,
-    tokenBytes,
-  ]);
+  const header = [MAGIC, VERSION, size, eosId, maxTokenBytes, pattern.length, tokenBytes];
+  new Uint32Array(file.buffer, 0, HEADER_WORDS).set(header);
   file.set(pattern, patternAt);
   const offsets = new Uint32Array(file.buffer, offsetsAt, size + 1);
   const flags = file.subarray(patternAt - size, patternAt);

@@ -45,6 +45,11 @@ export function escapeJson(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text).slice(1, -1) : text;
 }
 
+/** Returns the JSON of a text. */
+export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
+/** Returns the JSON of a text, or of null if it is absent. */
+export const orNull = (text: string | null | undefined) => (text == null ? "null" : quotedJson(text));
+
 /** Characters that JSON escapes, and surrogates, which `JSON.stringify` also escapes if they are alone. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes exactly these
 const NEEDS_ESCAPE = /["\\\x00-\x1f\ud800-\udfff]/;

@@ -49,21 +49,23 @@ const ONE_SIDED = "one-sided: the whole law needs a clean server at rest";
 /** Maximum number of tokens of one step, assumed if several processes serve the page and the caller did not set max_num_seqs. */
 const DEFAULT_STEP_TOKENS = 1024;
 
-interface LawState {
-  readonly law: Law;
+/** Returns what is known of a law before the first scrape. */
+const stateOf = (law: Law) => ({
+  law,
   /** True for a law that the caller supplied. It sees the names as the page wrote them. */
-  readonly isOwn: boolean;
-  looks: number;
-  violationCount: number;
-  readonly violations: Violation[];
-  readonly notes: Note[];
-  reason: string;
+  isOwn: !allLaws.includes(law),
+  looks: 0,
+  violationCount: 0,
+  violations: [] as Violation[],
+  notes: [] as Note[],
+  reason: "",
   /** Why the law could not be judged for some groups. Reported even if it held for others. "" if there is no such reason. */
-  elsewhere: string;
+  elsewhere: "",
   /** True if the exact form of the law was judged, not only its one-sided form. */
-  whole: boolean;
-  readonly memory: Map<string, Map<string, unknown>>;
-}
+  whole: false,
+  memory: new Map<string, Map<string, unknown>>(),
+});
+type LawState = ReturnType<typeof stateOf>;
 
 /** Checks successive scrapes against the laws. A dialect's laws apply only to pages that contain that dialect. */
 export class Checker {
@@ -89,20 +91,7 @@ export class Checker {
     const { only, laws = [] } = options;
     const known = [...allLaws, ...laws];
     checkedOptions(options, known);
-    this.#states = known
-      .filter(({ id }) => only === undefined || only.includes(id))
-      .map((law) => ({
-        law,
-        isOwn: !allLaws.includes(law),
-        looks: 0,
-        violationCount: 0,
-        violations: [],
-        notes: [],
-        reason: "",
-        elsewhere: "",
-        whole: false,
-        memory: new Map(),
-      }));
+    this.#states = known.filter(({ id }) => only === undefined || only.includes(id)).map(stateOf);
     this.#parameters = options.parameters ?? {};
     this.#clean = options.clean ?? false;
     this.#callerVersions = options.engineVersions ?? [];

@@ -1,6 +1,8 @@
 /** Scrapes one server repeatedly and passes each page to a checker. */
+
 import type { Clock } from "../../base/clock.ts";
 import { epochUsOf } from "../../base/clock.ts";
+import { parsedJson } from "../../base/json-object.ts";
 import type { Checker } from "./checker.ts";
 import { fetchPage, type PageFetchOptions } from "./fetch.ts";
 
@@ -68,12 +70,7 @@ export async function watch(checker: Checker, clock: Clock, options: WatchOption
 async function statistics({ tritonUrl, ...options }: WatchOptions, clock: Clock): Promise<unknown> {
   if (tritonUrl === null) return null;
   const page = await fetchPage(`${tritonUrl}/v2/models/stats`, clock, { ...options, accept: "application/json" });
-  if ("why" in page) return null;
-  try {
-    return JSON.parse(new TextDecoder().decode(page.bytes));
-  } catch {
-    return null;
-  }
+  return "why" in page ? null : (parsedJson(new TextDecoder().decode(page.bytes)) ?? null);
 }
 
 /** Microseconds between two looks at `stopped`. */

@@ -1,20 +1,17 @@
 /** Makes the status line that a terminal shows during a run. */
+
 import { percentile } from "../report/distribution.ts";
 import { firstLatency } from "./late-sends.ts";
 import type { RequestRecord } from "./requests/types.ts";
+import type { LoadRun } from "./run.ts";
 
 /** Microseconds before now that the percentiles cover. */
 const BACK_US = 10e6;
 
-export interface Progress {
+export interface Progress extends Readonly<Pick<LoadRun, "sent" | "running" | "failed" | "records">> {
   readonly elapsedUs: number;
-  readonly sent: number;
-  readonly running: number;
-  readonly failed: number;
   /** Number of chunks with output so far. */
   readonly outputs: number;
-  /** Records in the order in which requests ended. */
-  readonly records: readonly RequestRecord[];
 }
 
 export class LiveLine {

@@ -19,7 +19,7 @@ import { ServerMetrics } from "./server-metrics.ts";
 import type { Settings } from "./settings.ts";
 import { compareWithTruth, joinIdOf, ServerTruthSource, TruthLogSource, type TruthSource } from "./truth.ts";
 import { Turns } from "./turns.ts";
-import { warningsOf } from "./warnings.ts";
+import { type Evidence, warningsOf } from "./warnings.ts";
 
 /** Number of requests if nothing else ends the run. */
 const OPEN_COUNT = 1000;
@@ -146,7 +146,6 @@ export class Load {
       });
     } finally {
       client.close();
-      data.close();
     }
   }
 
@@ -164,14 +163,12 @@ export class Load {
   }
 
   #newRun(client: LoadClient): LoadRun {
-    const { seed, cancelShare, cancelAfterS, slowShare } = this.settings;
+    const { settings } = this;
     return new LoadRun({
+      ...settings,
       clock: this.deps.clock,
       client,
-      seed,
-      cancelShare,
-      cancelAfterUs: cancelAfterS * 1e6,
-      slowShare,
+      cancelAfterUs: settings.cancelAfterS * 1e6,
       slowPauseUs: SLOW_PAUSE_US,
     });
   }
@@ -199,7 +196,7 @@ export class Load {
 
   #clientOptions(model: string): ClientOptions {
     const settings = this.settings;
-    const { url, dialect } = settings;
+    const { url, dialect, headers, pooled, retries, seed } = settings;
     const tls = url.protocol === "https:";
     const endpoint = settings.endpoint ?? DIALECTS[dialect].path.replace("MODEL", encodeURIComponent(model));
     const whole = settings.stream ? endpoint : endpoint.replace(/\/generate_stream$/, "/generate");
@@ -214,11 +211,11 @@ export class Load {
       host: url.host,
       path: url.pathname.replace(/\/$/, "") + whole,
       body: { ...settings, model },
-      headers: settings.headers,
-      pooled: settings.pooled,
+      headers,
+      pooled,
       timeoutUs: settings.timeoutS * 1e6,
-      retries: settings.retries,
-      seed: settings.seed,
+      retries,
+      seed,
       userAgent: `understudy-load/${settings.version}`,
     };
   }
@@ -228,12 +225,8 @@ export class Load {
     const { metricsUrl, metricsIntervalS, url } = this.settings;
     if (metricsUrl === null) return null;
     const isSameHost = new URL(metricsUrl).hostname === url.hostname;
-    return new ServerMetrics(
-      metricsUrl,
-      metricsIntervalS,
-      isSameHost ? options : { ...options, headers: {} },
-      this.deps.clock,
-    );
+    const own = isSameHost ? options : { ...options, headers: {} };
+    return new ServerMetrics(metricsUrl, metricsIntervalS, own, this.deps.clock);
   }
 
   /** Opens the source of truth. Throws a TraceError if the server does not offer it. */
@@ -324,16 +317,9 @@ export class Load {
 
   #outcome(
     { records }: PhaseOutcome,
-    facts: Omit<RunFacts, "warnings"> & {
-      readonly warmUp: readonly RequestRecord[];
-      readonly turns: Turns;
-      readonly asksLength: boolean;
-      readonly estimatedLengths: boolean;
-      readonly metricsMissing: string | null;
-      readonly folded: number;
-      readonly nothing: string | null;
-      readonly rows: RowFacts;
-    },
+    facts: Omit<RunFacts, "warnings"> &
+      Omit<Evidence, "records" | "pace" | "stream" | "dialect" | "badLines" | "droppedTurns"> &
+      Pick<LoadOutcome, "nothing"> & { readonly turns: Turns; readonly rows: RowFacts },
   ): LoadOutcome {
     const settings = this.settings;
     const bare = resultOf(settings, records, { ...facts, warnings: [] });

@@ -3,11 +3,13 @@
  * the dataset's own times. Later turns of conversations are sent after the think time. A run ends by count, duration, the end
  * of the dataset, or `stop`.
  */
+
 import type { Cancel, Clock } from "../../base/clock.ts";
 import { type Random, seeded } from "../../base/random.ts";
 import type { Disturbance, LoadClient, PreparedBody } from "./clients/client.ts";
 import { ChunkKeeper } from "./many-gaps.ts";
 import type { RequestRecord } from "./requests/types.ts";
+import type { Settings } from "./settings.ts";
 import type { NextTurn, Turns } from "./turns.ts";
 
 export type LoadLoop =
@@ -30,22 +32,15 @@ export interface Phase {
   readonly graceUs: number;
 }
 
-export interface RunOptions {
+export interface RunOptions extends Pick<Settings, "seed" | "cancelShare" | "slowShare"> {
   readonly clock: Clock;
   readonly client: Omit<LoadClient, "asksLength" | "outputs" | "connections" | "close">;
-  readonly seed: number;
-  /** Share of requests that are cancelled, from 0 to 1. `slowShare`: share of slow readers. */
-  readonly cancelShare: number;
   readonly cancelAfterUs: number;
-  readonly slowShare: number;
   readonly slowPauseUs: number;
 }
 
 export interface PhaseOutcome {
   readonly records: RequestRecord[];
-  /** Start on the clock, in microseconds. Times in records count from it. */
-  readonly startUs: number;
-  readonly endUs: number;
   readonly interrupted: boolean;
 }
 
@@ -72,6 +67,7 @@ export class LoadRun {
   sent = 0;
   running = 0;
   failed = 0;
+  /** Records in the order in which requests ended. */
   records: RequestRecord[] = [];
   keeper = new ChunkKeeper();
   startUs = 0;
@@ -355,12 +351,7 @@ class Pacer {
     this.#over = true;
     this.#wake?.();
     this.#end?.();
-    const endUs = this.options.clock.now();
-    this.done({
-      records: this.run.records.sort((a, b) => a.index - b.index),
-      startUs: this.#startUs,
-      endUs,
-      interrupted: this.#interrupted,
-    });
+    const records = this.run.records.sort((a, b) => a.index - b.index);
+    this.done({ records, interrupted: this.#interrupted });
   }
 }

@@ -1,5 +1,5 @@
 /** Settings of one run of `load`, after all options are read. */
-import type { Ramp } from "./arrivals.ts";
+import type { OpenLoop } from "./arrivals.ts";
 import type { DatasetOptions } from "./datasets/index.ts";
 import type { Slo } from "./measures.ts";
 import type { BodySettings } from "./requests/body.ts";
@@ -7,15 +7,7 @@ import type { FlatMetric } from "./vllm-keys.ts";
 
 export type LoopSettings =
   | { readonly kind: "closed" }
-  | {
-      readonly kind: "open";
-      readonly pattern: "constant" | "poisson" | "gamma";
-      /** Requests per second. Infinity sends all at once. */
-      readonly rate: number;
-      readonly burstiness: number;
-      readonly ramp: Ramp | null;
-      readonly rescale: boolean;
-    }
+  | ({ readonly kind: "open" } & Omit<OpenLoop, "count" | "durationUs" | "seed">)
   | { readonly kind: "schedule"; readonly speedup: number };
 
 export interface Settings extends BodySettings {
@@ -46,6 +38,7 @@ export interface Settings extends BodySettings {
   readonly metrics: readonly FlatMetric[];
   readonly percentiles: readonly number[];
 
+  /** Share of requests that are cancelled, from 0 to 1. `slowShare`: share of slow readers. */
   readonly cancelShare: number;
   readonly cancelAfterS: number;
   readonly slowShare: number;

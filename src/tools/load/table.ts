@@ -90,65 +90,66 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
     ]),
     ["sched delay", ...cells(delay, quantiles)],
   ];
-  const lines = columns(rows);
   const { counts = {}, throughput = {}, errors = {} } = part;
-  lines.push("", line("requests", summary(counts)));
-  if (Object.keys(errors).length > 0) {
-    lines.push(
-      line(
-        "not complete",
-        Object.entries(errors)
-          .map(([kind, n]) => `${n} ${kind}`)
-          .join(", "),
-      ),
-    );
-  }
-  const { adj = {} } = understudy as { adj?: Record<string, Record<string, number | null>> };
-  for (const [metric, percentiles] of Object.entries(adj)) {
-    const values = Object.entries(percentiles).map(([q, ms]) => `${q} ${ms === null ? "inf" : ms.toFixed(2)}`);
-    lines.push(line(`adj ${metric}, ms`, `${values.join(", ")} (failed requests as infinitely slow)`));
-  }
-  if (typeof throughput.output_tokens_per_s === "number") {
-    lines.push(
-      line("output", `${throughput.output_tokens_per_s.toFixed(1)} tokens/s from the first send to the last chunk`),
-    );
-  }
-  if (typeof throughput.input_tokens_per_s === "number") {
-    lines.push(
-      line("input", `${throughput.input_tokens_per_s.toFixed(1)} tokens/s from the first send to the last answer`),
-    );
-  }
-  const { retries, tokens_per_s_per_user: perUser } = understudy;
-  if (perUser && perUser.count > 0) {
-    const values = ["mean", "p50", "p10", "p1"]
-      .map((name) => [name, perUser[name as "mean"]] as const)
-      .filter(([, value]) => typeof value === "number");
-    lines.push(
-      line("per user", `${values.map(([name, value]) => `${name} ${value!.toFixed(1)}`).join(", ")} tokens/s`),
-    );
-  }
-  if (retries && retries.limit > 0) {
-    const { count, requests, per_request: share } = retries;
-    lines.push(line("retries", `${count}, of ${requests} requests: ${share.toFixed(3)} per request`));
-  } else lines.push(line("retries", "0 (no --retries: no request was sent again)"));
-  if (steady) {
-    const window = steady as typeof steady & { request_throughput: number; output_throughput?: number };
-    const span = `${steady.from_s.toFixed(2)} s to ${steady.to_s.toFixed(2)} s`;
-    const tokens = window.output_throughput === undefined ? "" : `, ${window.output_throughput.toFixed(1)} tokens/s`;
-    const speeds = `${window.request_throughput.toFixed(2)} requests/s${tokens}`;
-    lines.push(line("steady", `${span}: ${speeds}`));
-  }
-  const { goodput, attainment } = understudy as { goodput?: number; attainment?: number };
-  if (goodput !== undefined) {
-    const limits = Object.entries(understudy.slo ?? {}).map(([metric, limit]) => `${metric} <= ${limit} ms`);
-    lines.push(
-      line(
-        "goodput",
-        `${goodput.toFixed(2)} requests/s, ${(attainment! * 100).toFixed(1)} % of all (${limits.join(", ")})`,
-      ),
-    );
-  }
-  return lines;
+  const { adj = {}, goodput } = understudy as { adj?: AdjPercentiles; goodput?: number };
+  const sums: readonly (readonly [label: string, text: string | null])[] = [
+    ["requests", summary(counts)],
+    ["not complete", listed(errors, ([kind, n]) => `${n} ${kind}`) || null],
+    ...Object.entries(adj).map(([metric, percentiles]) => {
+      const values = listed(percentiles, ([q, ms]) => `${q} ${ms === null ? "inf" : ms.toFixed(2)}`);
+      return [`adj ${metric}, ms`, `${values} (failed requests as infinitely slow)`] as const;
+    }),
+    ["output", tokenRate(throughput.output_tokens_per_s, "chunk")],
+    ["input", tokenRate(throughput.input_tokens_per_s, "answer")],
+    ["per user", perUser(understudy.tokens_per_s_per_user)],
+    ["retries", retriesText(understudy.retries)],
+    ["steady", steady ? steadyText(steady) : null],
+    ["goodput", goodput === undefined ? null : goodputText(goodput, understudy)],
+  ];
+  return [
+    ...columns(rows),
+    "",
+    ...sums.flatMap(([label, text]) => (text === null ? [] : [`${label.padEnd(14)} ${text}`])),
+  ];
+}
+
+type AdjPercentiles = Readonly<Record<string, Readonly<Record<string, number | null>>>>;
+
+function listed<T>(values: Readonly<Record<string, T>>, textOf: (entry: [name: string, value: T]) => string): string {
+  return Object.entries(values).map(textOf).join(", ");
+}
+
+function tokenRate(perSecond: number | null | undefined, last: string): string | null {
+  if (typeof perSecond !== "number") return null;
+  return `${perSecond.toFixed(1)} tokens/s from the first send to the last ${last}`;
+}
+
+function perUser(speeds: Distribution | undefined): string | null {
+  if (!speeds || speeds.count === 0) return null;
+  const values = (["mean", "p50", "p10", "p1"] as const).flatMap((name) => {
+    const value = speeds[name];
+    return typeof value === "number" ? [`${name} ${value.toFixed(1)}`] : [];
+  });
+  return `${values.join(", ")} tokens/s`;
+}
+
+function retriesText(retries: UnderstudyPart["retries"]): string {
+  if (!retries || retries.limit === 0) return "0 (no --retries: no request was sent again)";
+  const { count, requests, per_request: share } = retries;
+  return `${count}, of ${requests} requests: ${share.toFixed(3)} per request`;
+}
+
+function steadyText(steady: NonNullable<UnderstudyPart["steady"]>): string {
+  const window = steady as typeof steady & { request_throughput: number; output_throughput?: number };
+  const span = `${steady.from_s.toFixed(2)} s to ${steady.to_s.toFixed(2)} s`;
+  const tokens = window.output_throughput === undefined ? "" : `, ${window.output_throughput.toFixed(1)} tokens/s`;
+  return `${span}: ${window.request_throughput.toFixed(2)} requests/s${tokens}`;
+}
+
+function goodputText(goodput: number, understudy: UnderstudyPart): string {
+  const { attainment } = understudy as { attainment?: number };
+  const limits = listed(understudy.slo ?? {}, ([metric, limit]) => `${metric} <= ${limit} ms`);
+  return `${goodput.toFixed(2)} requests/s, ${(attainment! * 100).toFixed(1)} % of all (${limits})`;
 }
 
 function summary(counts: Readonly<Record<string, number>>): string {
@@ -174,5 +175,3 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
       .trimEnd(),
   );
 }
-
-const line = (label: string, text: string): string => `${label.padEnd(14)} ${text}`;

@@ -2,11 +2,10 @@
  * Converts the rows of a truth log (docs/reference/truth-log.md) to the durations that load tools report: TTFT, gaps, TPOT and E2E per
  * request, as the server wrote them. Measurements of any tool can be compared with them by request id.
  */
-import { jsonObjectIn, type LooseObject } from "../../base/json-object.ts";
+import type { LooseObject } from "../../base/json-object.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { Distribution } from "../report/result.ts";
-import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
-import { TOKENS_MOST, tokensIn } from "./truth.ts";
+import { truthRows } from "./truth.ts";
 
 export const TRUE_METRICS = ["ttft", "itl", "tpot", "e2e"] as const;
 export type TrueMetric = (typeof TRUE_METRICS)[number];
@@ -42,20 +41,7 @@ export function trueTimes(
   lines: Iterable<string>,
   measured: ReadonlyMap<string, RequestMeasurement> | null,
 ): TrueTimes {
-  const steps = new TokenTimes();
-  const rows: (LooseObject & RunsLine)[] = [];
-  const counts = new Map<string, number>();
-  let tokens = 0;
-  for (const text of lines) {
-    const line = text === "" ? null : jsonObjectIn(text);
-    if (line?.type === "step") steps.add(line as StepTimes);
-    if (line?.type !== "request") continue;
-    const more = tokensIn(line.runs);
-    if (more === null || tokens + more > TOKENS_MOST) continue;
-    tokens += more;
-    rows.push(line as LooseObject & RunsLine);
-    for (const id of idsOf(line)) counts.set(id, (counts.get(id) ?? 0) + 1);
-  }
+  const { steps, rows, counts } = truthRows(lines, idsOf);
   const durations: Record<TrueMetric, number[]> = { ttft: [], itl: [], tpot: [], e2e: [] };
   const errors: Record<keyof RequestMeasurement, number[]> = { ttft: [], e2e: [] };
   let requests = 0;

@@ -28,7 +28,7 @@ const KEPT_MOST = 1 << 27;
 /** Maximum number of pages per call, because a faulty server may always claim to have more. */
 const PAGES_MOST = 1000;
 /** Maximum number of tokens whose times are looked up, over all requests. A server may claim any number in a short row. */
-export const TOKENS_MOST = 1 << 27;
+const TOKENS_MOST = 1 << 27;
 const PERCENTILES = [0, 1, 5, 25, 50, 75, 95, 99, 99.9, 100];
 /** Number of times that a log is read, and the pause in between. Rows reach the log within half a second. */
 const FILE_TRIES = 10;
@@ -97,7 +97,7 @@ export class ServerTruthSource implements TruthSource {
       if (more >= ASKED_AGAIN_AT * this.#keeps || (more > 0 && nowUs - this.#askedUs >= ASKED_AGAIN_US)) {
         this.#asked += more;
         this.#askedUs = nowUs;
-        this.#asking = this.#asking.then(() => this.#askAll());
+        this.#asking = this.#asking.then(() => this.since(this.#cursor));
       }
       this.follow(ended);
     });
@@ -106,7 +106,7 @@ export class ServerTruthSource implements TruthSource {
   async end(): Promise<Iterable<string>> {
     this.#next?.();
     await this.#asking;
-    await this.#askAll();
+    await this.since(this.#cursor);
     return linesOf(this.#texts);
   }
 
@@ -115,8 +115,8 @@ export class ServerTruthSource implements TruthSource {
    * the number of dropped rows, or the reason if they cannot be read.
    */
   async since(cursor: string | null): Promise<TruthPages | { readonly why: string }> {
-    let [next, missed] = [cursor, 0];
-    for (let pages = 0; pages < PAGES_MOST && this.#kept <= KEPT_MOST; pages++) {
+    let [next, missed, more] = [cursor, 0, true];
+    for (let pages = 0; more && pages < PAGES_MOST && this.#kept <= KEPT_MOST; pages++) {
       const from = next === null ? "" : `since=${encodeURIComponent(next)}&`;
       const { status, text, why } = await fetchText(`${this.#url}?${from}limit=10000`, this.#options, this.#clock);
       const page = status === 200 ? lastLine(text) : null;
@@ -124,27 +124,11 @@ export class ServerTruthSource implements TruthSource {
       this.#texts.push(text);
       this.#kept += text.length;
       missed += isCount(page.missed, 0) ? page.missed : 0;
-      if (page.more !== true || page.next === next) return { lines: linesOf(this.#texts), next: page.next, missed };
+      more = page.more === true && page.next !== next;
       next = page.next;
+      this.#cursor = page.next;
     }
     return { lines: linesOf(this.#texts), next: next ?? "", missed };
-  }
-
-  async #askAll(): Promise<void> {
-    for (let pages = 0; pages < PAGES_MOST && (await this.#ask()); pages++);
-  }
-
-  /** Asks for one page. Returns true if there are more. */
-  async #ask(): Promise<boolean> {
-    if (this.#kept > KEPT_MOST) return false;
-    const url = `${this.#url}?since=${encodeURIComponent(this.#cursor)}&limit=10000`;
-    const { status, text } = await fetchText(url, this.#options, this.#clock);
-    const page = status === 200 ? lastLine(text) : null;
-    if (typeof page?.next !== "string" || page.next === this.#cursor) return false;
-    this.#cursor = page.next;
-    this.#texts.push(text);
-    this.#kept += text.length;
-    return page.more === true;
   }
 }
 
@@ -165,20 +149,21 @@ export class TruthLogSource implements TruthSource {
   async end(ids: ReadonlySet<string>): Promise<Iterable<string>> {
     for (let tries = 1; tries < FILE_TRIES; tries++) {
       let rowCount = 0;
-      for (const line of this.#lines()) if (ids.has(requestIdIn(line) ?? "")) rowCount++;
+      for (const line of linesOfFile(this.path)) if (ids.has(requestIdIn(line) ?? "")) rowCount++;
       if (rowCount >= ids.size) break;
       await new Promise<void>((resolve) => this.clock.at(this.clock.now() + FILE_WAIT_US, resolve));
     }
-    return this.#lines();
+    return linesOfFile(this.path);
   }
+}
 
-  *#lines(): Generator<string> {
-    const file = new TraceFile(this.path);
-    try {
-      for (const { text } of file.lines()) if (text !== null) yield text;
-    } finally {
-      file.close();
-    }
+/** Reads the lines of a truth log, without those that are too long. */
+export function* linesOfFile(path: string): Generator<string> {
+  const file = new TraceFile(path);
+  try {
+    for (const { text } of file.lines()) if (text !== null) yield text;
+  } finally {
+    file.close();
   }
 }
 
@@ -199,7 +184,7 @@ function lastLine(text: string): LooseObject | null {
 }
 
 /** Counts the tokens of runs, which are lists of `[first step, steps, tokens of each]`. Null if the value is not such a list. */
-export function tokensIn(value: unknown): number | null {
+function tokensIn(value: unknown): number | null {
   if (!Array.isArray(value)) return null;
   let tokens = 0;
   for (const run of value as readonly unknown[]) {
@@ -210,37 +195,44 @@ export function tokensIn(value: unknown): number | null {
   return tokens;
 }
 
+/**
+ * Reads steps and rows from the lines of a truth. `counts`: number of rows by id. `idsOf`: returns the ids of a row; only texts
+ * among them count.
+ */
+export function truthRows(lines: Iterable<string>, idsOf: (row: LooseObject) => readonly unknown[]) {
+  const steps = new TokenTimes();
+  const rows: (LooseObject & RunsLine)[] = [];
+  const counts = new Map<unknown, number>();
+  let tokens = 0;
+  for (const text of lines) {
+    const line = text === "" ? null : jsonObjectIn(text);
+    if (line?.type === "step") steps.add(line as StepTimes);
+    if (line?.type !== "request") continue;
+    const more = tokensIn(line.runs);
+    if (more === null || tokens + more > TOKENS_MOST) continue;
+    tokens += more;
+    rows.push(line as LooseObject & RunsLine);
+    for (const id of idsOf(line)) counts.set(id, (counts.get(id) ?? 0) + 1);
+  }
+  return { steps, rows, counts };
+}
+
 /** Returns the id that a record and its row in the truth have in common. */
 export const joinIdOf = ({ answerId, requestId }: RequestRecord): string => answerId ?? requestId;
 
 /** Returns measured minus true, in milliseconds. Also stores in each record when the request was scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
-  const steps = new TokenTimes();
-  const rows: LooseObject[] = [];
-  const rowCounts = new Map<string, number>();
-  let tokens = 0;
-  for (const text of lines) {
-    const line = text === "" ? null : jsonObjectIn(text);
-    if (line?.type === "step") steps.add(line as StepTimes);
-    else if (line?.type === "request") {
-      const more = tokensIn(line.runs);
-      if (more === null || tokens + more > TOKENS_MOST) continue;
-      tokens += more;
-      rows.push(line);
-      const id = truthRequestIdOf(line);
-      if (typeof id === "string") rowCounts.set(id, (rowCounts.get(id) ?? 0) + 1);
-    }
-  }
+  const { steps, rows, counts } = truthRows(lines, (row) => [truthRequestIdOf(row)]);
   const good = records.filter(isGoodAnswer);
   // Leave out ids that occur twice, because their rows cannot be assigned.
   const byId = new Map(
-    good.filter((record) => rowCounts.get(joinIdOf(record)) === 1).map((record) => [joinIdOf(record), record]),
+    good.filter((record) => counts.get(joinIdOf(record)) === 1).map((record) => [joinIdOf(record), record]),
   );
   const [ttft, itl, e2el, late]: number[][] = [[], [], [], []];
   let joined = 0;
   let withoutGaps = 0;
   let stepsLost = 0;
-  for (const [row, times] of steps.of(rows as (LooseObject & RunsLine)[])) {
+  for (const [row, times] of steps.of(rows)) {
     const record = byId.get(truthRequestIdOf(row) as string);
     if (record === undefined || typeof row.firstWrittenUs !== "number") continue;
     joined++;

@@ -39,8 +39,6 @@ export class Turns {
   readonly bad: { count: number; first: BadLine | null } = { count: 0, first: null };
   dropped = 0;
   readonly #items: Iterator<Turn | BadLine>;
-  readonly #heldMost: number;
-  readonly #passed: () => SkippedRows | null;
   readonly #conversations = new Map<string, Conversation>();
   #held = 0;
   #taken = 0;
@@ -51,13 +49,11 @@ export class Turns {
     items: Iterable<Turn | BadLine>,
     private readonly where: string,
     private readonly skipBad: boolean,
-    heldMost = HELD_MOST,
+    private readonly heldMost = HELD_MOST,
     /** Returns the skipped rows of the dataset, or null if it skips none. */
-    passed: () => SkippedRows | null = () => null,
+    private readonly passed: () => SkippedRows | null = () => null,
   ) {
     this.#items = items[Symbol.iterator]();
-    this.#heldMost = heldMost;
-    this.#passed = passed;
   }
 
   /** Returns the next turn of the dataset without taking it. Null if the dataset has ended. */
@@ -71,7 +67,7 @@ export class Turns {
    * answer must come first. Null: the dataset has ended.
    */
   next(): NextTurn | "held" | "full" | null {
-    if (this.#held >= this.#heldMost) return "full";
+    if (this.#held >= this.heldMost) return "full";
     const turn = this.peek();
     if (turn === null) return null;
     this.#ahead = null;
@@ -116,7 +112,7 @@ export class Turns {
 
   /** Reads later turns of the conversation ahead, if they follow directly, so that they are ready after the think time. */
   #hold(name: string, { held }: Conversation): void {
-    while (this.#held < this.#heldMost) {
+    while (this.#held < this.heldMost) {
       const ahead = this.peek();
       if (ahead?.conversation !== name) return;
       held.push(ahead);
@@ -151,7 +147,7 @@ export class Turns {
       const { value, done } = this.#items.next();
       if (done) {
         if (this.#taken > 0) return null;
-        throw new TraceError(`${this.where}: ${whyNone(this.bad.count, this.#passed(), "the dataset is empty")}`);
+        throw new TraceError(`${this.where}: ${whyNone(this.bad.count, this.passed(), "the dataset is empty")}`);
       }
       if ("expected" in value) {
         if (!this.skipBad) throw new TraceError(`${this.where}:${value.line}: expected ${value.expected}`);

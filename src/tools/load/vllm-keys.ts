@@ -24,34 +24,39 @@ export interface MetricValues {
   readonly values: Float64Array;
 }
 
-/** Returns the keys in vLLM's order, with those of the metrics last. */
+/**
+ * Returns the keys in vLLM's order, with those of the metrics last. vLLM's pooling backends have fewer of them; two that these
+ * lack are added: the number of failed requests, and goodput if limits are set.
+ */
 export function flatKeys(records: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
   const judged = records
     .filter(({ disturbed, failure }) => disturbed === null && failure?.kind !== "unfinished")
     .map(endedAsVllm);
   const good = judged.filter(isGoodAnswer);
-  const { durationS } = options;
-  if (!generates(options.dialect)) return poolingKeys(judged, options);
+  const { durationS, slo } = options;
+  const hasTokens = generates(options.dialect);
   const input = sum(good, (r) => r.inputTokens);
-  const output = sum(good, (r) => r.outputTokens);
-  const peaks = perSecond(good);
+  const output = hasTokens ? sum(good, (r) => r.outputTokens) : 0;
+  const goodput = slo && good.filter((r) => meetsAsVllm(r, slo)).length / durationS;
   return {
     duration: durationS,
     completed: good.length,
     failed: judged.filter(isFailed).length,
     total_input_tokens: input,
-    total_output_tokens: output,
+    ...(hasTokens && { total_output_tokens: output }),
     request_throughput: good.length / durationS,
-    request_goodput: options.slo && good.filter((r) => meetsAsVllm(r, options.slo!)).length / durationS,
-    output_throughput: output / durationS,
+    ...((hasTokens || slo) && { request_goodput: goodput }),
+    ...(hasTokens && { output_throughput: output / durationS }),
     total_token_throughput: (input + output) / durationS,
-    ...(options.detailed ? detailed(judged) : {}),
-    latencies: latenciesOf(judged),
-    // vLLM treats a closed loop as an infinite rate, so all requests arrive at time 0.
-    queue_times: judged.map((r) => (r.sendUs - (Number.isFinite(options.rate) ? r.intendedUs : 0)) / 1e6 || 0),
-    max_output_tokens_per_s: peaks.tokens,
-    max_concurrent_requests: peaks.requests,
-    rtfx: 0,
+    ...(options.detailed && detailed(judged, hasTokens)),
+    // Latencies in seconds, 0 for failed requests.
+    latencies: judged.map((r) => (r.failure === null ? (r.lastUs - r.sendUs) / 1e6 : 0)),
+    ...(hasTokens && {
+      // vLLM treats a closed loop as an infinite rate, so all requests arrive at time 0.
+      queue_times: judged.map((r) => (r.sendUs - (Number.isFinite(options.rate) ? r.intendedUs : 0)) / 1e6 || 0),
+      ...peaks(good),
+      rtfx: 0,
+    }),
     ...Object.assign({}, ...flatValues(good, options).map((metric) => statistics(metric, options.percentiles))),
   };
 }
@@ -62,39 +67,14 @@ function endedAsVllm(record: RequestRecord): RequestRecord {
   return Number.isNaN(finishedUs) || record.failure !== null ? record : { ...record, lastUs: finishedUs };
 }
 
-/**
- * Returns the keys of vLLM's pooling backends, and two that it lacks: the number of failed requests, and goodput if limits are
- * set.
- */
-function poolingKeys(judged: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
-  const good = judged.filter(isGoodAnswer);
-  const { durationS, slo } = options;
-  const input = sum(good, (r) => r.inputTokens);
-  const { input_lens: lengths, start_times: starts, errors } = detailed(judged);
-  return {
-    duration: durationS,
-    completed: good.length,
-    failed: judged.filter(isFailed).length,
-    total_input_tokens: input,
-    request_throughput: good.length / durationS,
-    ...(slo && { request_goodput: good.filter((r) => meetsAsVllm(r, slo)).length / durationS }),
-    total_token_throughput: input / durationS,
-    ...(options.detailed ? { input_lens: lengths, start_times: starts, errors } : {}),
-    latencies: latenciesOf(judged),
-    ...Object.assign({}, ...flatValues(good, options).map((metric) => statistics(metric, options.percentiles))),
-  };
-}
-
-/** Returns latencies in seconds. 0 for failed requests. */
-const latenciesOf = (records: readonly RequestRecord[]): number[] =>
-  records.map((r) => (r.failure === null ? (r.lastUs - r.sendUs) / 1e6 : 0));
-
-function detailed(records: readonly RequestRecord[]): Record<string, unknown> {
+function detailed(records: readonly RequestRecord[], hasTokens: boolean): Record<string, unknown> {
   return {
     input_lens: records.map((r) => r.inputTokens),
-    output_lens: records.map((r) => (r.failure === null ? r.outputTokens : 0)),
-    ttfts: records.map((r) => (r.firstUs - r.sendUs) / 1e6 || 0),
-    itls: records.map((r) => [...gaps(r)]),
+    ...(hasTokens && {
+      output_lens: records.map((r) => (r.failure === null ? r.outputTokens : 0)),
+      ttfts: records.map((r) => (r.firstUs - r.sendUs) / 1e6 || 0),
+      itls: records.map((r) => [...gaps(r)]),
+    }),
     start_times: records.map((r) => r.sendUs / 1e6 || 0),
     errors: records.map((r) => r.failure?.message ?? ""),
   };
@@ -158,8 +138,8 @@ function meetsAsVllm(r: RequestRecord, { ttft, tpot, e2el }: Slo): boolean {
  * Returns the largest number of chunks within a second, and of requests in progress during a second, counted from the first
  * send.
  */
-function perSecond(good: readonly RequestRecord[]): { tokens: number; requests: number } {
-  if (good.length === 0) return { tokens: 0, requests: 0 };
+function peaks(good: readonly RequestRecord[]) {
+  if (good.length === 0) return { max_output_tokens_per_s: 0, max_concurrent_requests: 0 };
   const fromUs = least(good, (r) => r.sendUs);
   const seconds = Math.ceil((greatest(good, (r) => r.lastUs) - fromUs) / 1e6) + 1;
   const tokens = new Float64Array(seconds);
@@ -169,7 +149,8 @@ function perSecond(good: readonly RequestRecord[]): { tokens: number; requests: 
     for (const us of chunkUs) tokens[second(us)]!++;
     for (let at = second(sendUs); at <= second(lastUs); at++) requests[at]!++;
   }
-  return { tokens: tokens.reduce((a, b) => Math.max(a, b), 0), requests: requests.reduce((a, b) => Math.max(a, b), 0) };
+  const most = (values: Float64Array) => values.reduce((a, b) => Math.max(a, b), 0);
+  return { max_output_tokens_per_s: most(tokens), max_concurrent_requests: most(requests) };
 }
 
 const sum = (records: readonly RequestRecord[], value: (record: RequestRecord) => number): number =>

@@ -3,18 +3,15 @@
 import { firstLatency, lateSends, type SendPacing } from "./late-sends.ts";
 import { CHUNKS_KEPT } from "./many-gaps.ts";
 import { isGoodAnswer, isIncomplete, saysTokens } from "./measures.ts";
-import { DIALECTS, generates, type LoadDialect } from "./requests/dialects.ts";
+import { DIALECTS, generates } from "./requests/dialects.ts";
 import type { RequestRecord } from "./requests/types.ts";
+import type { RunFacts } from "./result.ts";
+import type { Settings } from "./settings.ts";
 
-export interface Evidence {
+export interface Evidence extends Pick<RunFacts, "cpuShare" | "measuredS">, Pick<Settings, "stream" | "dialect"> {
   readonly records: readonly RequestRecord[];
   readonly warmUp: readonly RequestRecord[];
   readonly pace: SendPacing;
-  /** Share of one core that the thread of the event loop used during the measurement. */
-  readonly cpuShare: number;
-  readonly measuredS: number;
-  readonly stream: boolean;
-  readonly dialect: LoadDialect;
   /** True if requests state an output length and answers state how many tokens they have. */
   readonly asksLength: boolean;
   /** Number of bad lines in the dataset. `droppedTurns`: turns that were left out after a failure. */
@@ -38,67 +35,48 @@ export function warningsOf(evidence: Evidence): string[] {
   const hasTokens = generates(dialect);
   const stream = evidence.stream || !hasTokens;
   const good = records.filter(isGoodAnswer);
-  const warnings: string[] = [];
   const late = lateSends(records, pace);
-  if (late.length > 0) {
-    const limit = pace.capped ? "--concurrency or the client" : "the client";
-    const name = firstLatency(good);
-    warnings.push(
-      `requests left late: ${late.join("; ")}: ${limit} was the limit. ${name} from the send hides it; see ${name} from the intended time`,
-    );
-  }
-  if (cpuShare > CPU_SHARE_MOST && evidence.measuredS > CPU_SHARE_OVER_S) {
-    warnings.push(
-      `the client's event loop used ${(cpuShare * 100).toFixed(0)} % of a core (including its wait for the next send): it may have been the limit`,
-    );
-  }
-  if (!stream)
-    warnings.push("without streaming TTFT is the time of the whole answer, and there are no gaps between tokens");
+  const limit = pace.capped ? "--concurrency or the client" : "the client";
+  const name = firstLatency(good);
   const withoutUsage = good.filter((r) => !r.usage).length;
-  if (saysUsage && withoutUsage > 0) {
-    const instead = hasTokens ? "their tokens are counted as chunks" : "their input tokens are those of the dataset";
-    warnings.push(`${withoutUsage} answers came without usage: ${instead}`);
-  }
-  if (evidence.folded > 0) {
-    warnings.push(
-      `more than ${CHUNKS_KEPT} chunks: percentiles of itl and icl are of buckets 0.2 % wide; vLLM's itl keys, the peak and the series leave out the gaps of ${evidence.folded} requests`,
-    );
-  }
+  const instead = hasTokens ? "their tokens are counted as chunks" : "their input tokens are those of the dataset";
   const chunked = good.filter((r) => r.chunkUs.length > 0);
   const merged = chunked.filter((r) => r.usage && r.chunkUs.length < r.outputTokens).length;
   const unknownWidths = chunked.filter((r) => r.chunkUs.length < r.outputTokens && !saysTokens(r)).length;
-  if (stream && unknownWidths > 0) {
-    warnings.push(
-      `${unknownWidths} answers have fewer chunks than tokens, and the server does not say how many a chunk has: their ITL is per chunk, not per token`,
-    );
-  } else if (stream && merged > 0) {
-    warnings.push(`${merged} answers have fewer chunks than tokens: the flat itl keys are per chunk, as vLLM has them`);
-  }
   const limited = evidence.asksLength ? good.filter((r) => r.wantedTokens !== null && (stream || r.usage)) : [];
   const other = limited.filter((r) => r.outputTokens !== r.wantedTokens).length;
-  if (other > OTHER_LENGTH_MOST * limited.length) {
-    warnings.push(
-      `${other} of ${limited.length} answers do not have the requested length${ignoresEos ? "; --ignore-eos requests full length" : ""}`,
-    );
-  }
   const incomplete = records.filter(isIncomplete).length;
-  if (incomplete > 0)
-    warnings.push(`${incomplete} streams ended without ${end}: they count as incomplete and are not in any latency`);
   const noDone = good.filter((r) => !r.done).length;
-  if (evidence.stream && saysUsage && noDone > 0) warnings.push(`${noDone} streams ended without [DONE]`);
-  if (warmUp.some((r) => r.cachedTokens > 0)) {
-    warnings.push("prompts of the warm-up were in the server's prefix cache: an earlier run filled it");
-  }
-  if (badLines > 0) warnings.push(`${badLines} lines of the dataset have no request and were skipped`);
-  if (droppedTurns > 0) warnings.push(`${droppedTurns} turns were skipped because an earlier turn had no answer`);
-  if (evidence.metricsMissing !== null) {
-    warnings.push(
+  const warnings = [
+    late.length > 0 &&
+      `requests left late: ${late.join("; ")}: ${limit} was the limit. ${name} from the send hides it; see ${name} from the intended time`,
+    cpuShare > CPU_SHARE_MOST &&
+      evidence.measuredS > CPU_SHARE_OVER_S &&
+      `the client's event loop used ${(cpuShare * 100).toFixed(0)} % of a core (including its wait for the next send): it may have been the limit`,
+    !stream && "without streaming TTFT is the time of the whole answer, and there are no gaps between tokens",
+    saysUsage && withoutUsage > 0 && `${withoutUsage} answers came without usage: ${instead}`,
+    evidence.folded > 0 &&
+      `more than ${CHUNKS_KEPT} chunks: percentiles of itl and icl are of buckets 0.2 % wide; vLLM's itl keys, the peak and the series leave out the gaps of ${evidence.folded} requests`,
+    stream &&
+      unknownWidths > 0 &&
+      `${unknownWidths} answers have fewer chunks than tokens, and the server does not say how many a chunk has: their ITL is per chunk, not per token`,
+    stream &&
+      unknownWidths === 0 &&
+      merged > 0 &&
+      `${merged} answers have fewer chunks than tokens: the flat itl keys are per chunk, as vLLM has them`,
+    other > OTHER_LENGTH_MOST * limited.length &&
+      `${other} of ${limited.length} answers do not have the requested length${ignoresEos ? "; --ignore-eos requests full length" : ""}`,
+    incomplete > 0 && `${incomplete} streams ended without ${end}: they count as incomplete and are not in any latency`,
+    evidence.stream && saysUsage && noDone > 0 && `${noDone} streams ended without [DONE]`,
+    warmUp.some((r) => r.cachedTokens > 0) &&
+      "prompts of the warm-up were in the server's prefix cache: an earlier run filled it",
+    badLines > 0 && `${badLines} lines of the dataset have no request and were skipped`,
+    droppedTurns > 0 && `${droppedTurns} turns were skipped because an earlier turn had no answer`,
+    evidence.metricsMissing !== null &&
       `the server's metrics could not be read (${evidence.metricsMissing}); --no-server-metrics disables this`,
-    );
-  }
-  if (evidence.estimatedLengths && (evidence.asksLength || !hasTokens)) {
-    const known = saysUsage ? ", usage says what they were" : "";
-    warnings.push(`the server has no /tokenize: lengths of generated prompts are estimated${known}`);
-  }
-  return warnings;
+    evidence.estimatedLengths &&
+      (evidence.asksLength || !hasTokens) &&
+      `the server has no /tokenize: lengths of generated prompts are estimated${saysUsage ? ", usage says what they were" : ""}`,
+  ];
+  return warnings.filter((warning) => warning !== false);
 }

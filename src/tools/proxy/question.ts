@@ -1,4 +1,5 @@
 /** Builds the view of a forwarded request that rules match against, like that of fixtures. The body is not validated. */
+import { parsedJson } from "../../base/json-object.ts";
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { lower } from "./fields.ts";
 import { type ForwardedRequest, originForm } from "./upstream.ts";
@@ -22,12 +23,8 @@ export function questionIn({ target, fields, body }: ForwardedRequest): Question
 }
 
 export function jsonIn(body: Uint8Array): Json {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(body).toString());
-    return typeof value === "object" && value !== null ? (value as Json) : {};
-  } catch {
-    return {};
-  }
+  const value = parsedJson(Buffer.from(body).toString());
+  return typeof value === "object" && value !== null ? (value as Json) : {};
 }
 
 function promptIn({ prompt, input }: Json): string | null {

@@ -61,6 +61,14 @@ export class TraceArrivals {
     }
   }
 
+  /** Sends the next requests while there is room for them. In an open loop sends only those that arrive up to `untilUs`. */
+  fill(hasRoom: () => boolean, untilUs: number): void {
+    while (this.next !== undefined && hasRoom() && this.next.arrivalUs <= untilUs) {
+      this.options.send(this.next);
+      this.advance();
+    }
+  }
+
   /** Notes that a request was sent. */
   sent({ conversation }: TraceRequest): void {
     if (conversation !== undefined) this.#of(conversation).isBusy = true;

@@ -49,9 +49,6 @@ export interface TracedFleetOptions {
 
 export class TracedFleet {
   readonly #ranks: Ranks;
-  readonly #config: EngineConfig;
-  readonly #clock: VirtualClock;
-  readonly #onEnd: RequestEnd;
   readonly #client: () => TracedClient;
   readonly #hashes: PromptHashes;
   /** True if requests wait before the queue (request overhead), so that prompts must be copied from the shared buffer. */
@@ -59,10 +56,8 @@ export class TracedFleet {
   #order = 0;
   #live = 0;
 
-  constructor(options: TracedFleetOptions) {
-    const { config, clock, module, engines, onEnd, onStep, observer, meters, beforeUpdate } = options;
-    this.#config = config;
-    this.#clock = clock;
+  constructor(private readonly options: TracedFleetOptions) {
+    const { config, clock, module, engines, onStep, observer, meters, beforeUpdate } = options;
     this.#hashes = new PromptHashes(config.blockSize, options.hashBlockTokens);
     this.#keeps = holdUs(config.timing) > 0;
     // Generated ids are never 0, so no answer ends before its traced length.
@@ -77,7 +72,6 @@ export class TracedFleet {
       ],
     });
     this.#client = clients(options.clients);
-    this.#onEnd = onEnd;
   }
 
   get engines(): readonly Engine[] {
@@ -94,7 +88,7 @@ export class TracedFleet {
    * refuse it.
    */
   submit(request: TraceRequest): true | "cut" | ArrivalRefusal {
-    const { maxModelLen } = this.#config;
+    const { maxModelLen } = this.options.config;
     const { promptTokens, outputTokens } = request;
     // vLLM 0.33 `renderers/params.py` and `get_max_tokens`: at least one token must be left to generate.
     if (promptTokens >= maxModelLen || outputTokens > maxModelLen) return "tooLong";
@@ -103,7 +97,7 @@ export class TracedFleet {
     const words = this.#hashes.of(request, order);
     const { stops, leavesAfterUs } = this.#client();
     const ends = stops && outputTokens <= room;
-    const arrivalUs = this.#clock.now();
+    const arrivalUs = this.options.clock.now();
     const stream = new Stream(this.#ended, arrivalUs, request.conversation);
     const answer = this.#ranks.submit(
       {
@@ -125,7 +119,7 @@ export class TracedFleet {
     );
     if ("refused" in answer) return "busy";
     this.#live++;
-    if (leavesAfterUs < Number.POSITIVE_INFINITY) stream.leaveAt(arrivalUs + leavesAfterUs, answer, this.#clock);
+    if (leavesAfterUs < Number.POSITIVE_INFINITY) stream.leaveAt(arrivalUs + leavesAfterUs, answer, this.options.clock);
     return outputTokens > room ? "cut" : true;
   }
 
@@ -145,7 +139,7 @@ export class TracedFleet {
 
   readonly #ended: RequestEnd = (reason, arrivalUs, conversation) => {
     this.#live--;
-    this.#onEnd(reason, arrivalUs, conversation);
+    this.options.onEnd(reason, arrivalUs, conversation);
   };
 }
 

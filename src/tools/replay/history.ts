@@ -54,20 +54,17 @@ function ownSeries(scraped: number, added: number): string {
 }
 
 export class History {
-  readonly #spool: Spool;
-  readonly #heldMost: number;
-  readonly #collect: () => void;
   readonly #families = new Map<string, Family>();
   readonly #metrics: Metric[] = [];
   readonly #series = new Map<string, Map<string, Series>>();
   #held = 0;
 
   /** `collect` runs the garbage collector (see `ReplayOptions.collect`). */
-  constructor(spool: Spool, collect: () => void = () => {}, heldMost = HELD_MOST) {
-    this.#spool = spool;
-    this.#collect = collect;
-    this.#heldMost = heldMost;
-  }
+  constructor(
+    private readonly spool: Spool,
+    private readonly collect: () => void = () => {},
+    private readonly heldMost = HELD_MOST,
+  ) {}
 
   /** Adds a well-formed page in text format 0.0.4. `atS`: its time in seconds, which must rise for each target. */
   add(target: ScrapeTarget, page: string, atS: number): void {
@@ -75,7 +72,7 @@ export class History {
     const scraped = this.#add(target, page, atS);
     const added = this.#series.get(target.job + target.instance)!.size - known;
     this.#add(target, ownSeries(scraped, added), atS);
-    if (this.#held > this.#heldMost) this.#spill();
+    if (this.#held > this.heldMost) this.#spill();
   }
 
   /** Yields the text of the file in pieces, with `# EOF` at the end. */
@@ -87,11 +84,11 @@ export class History {
       for (const { text, spooled } of metrics.values()) {
         for (let i = 0; i < spooled.length; i += 2) {
           const length = spooled[i + 1]!;
-          yield new TextDecoder().decode(this.#spool.read(spooled[i]!, length));
+          yield new TextDecoder().decode(this.spool.read(spooled[i]!, length));
           read += length;
-          if (read > this.#heldMost) {
+          if (read > this.heldMost) {
             read = 0;
-            this.#collect();
+            this.collect();
           }
         }
         yield text;
@@ -167,11 +164,11 @@ export class History {
     for (const metric of this.#metrics) {
       if (metric.text === "") continue;
       const bytes = new TextEncoder().encode(metric.text);
-      metric.spooled.push(this.#spool.append(bytes), bytes.length);
+      metric.spooled.push(this.spool.append(bytes), bytes.length);
       metric.text = "";
     }
     this.#held = 0;
-    this.#collect();
+    this.collect();
   }
 }
 

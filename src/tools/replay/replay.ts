@@ -95,6 +95,7 @@ export class Replay {
   /** Concurrency of a closed loop; Infinity in an open one. */
   readonly #concurrency: number;
   readonly #arrivals: TraceArrivals;
+  readonly #hasRoom = () => this.#live < this.#concurrency;
   #live = 0;
   #lastEndUs = 0;
   #steps = 0;
@@ -195,13 +196,7 @@ export class Replay {
   /** Submits due requests: in an open loop those that have arrived, in a closed loop up to the concurrency. */
   #fill(): void {
     const closed = this.#concurrency !== Number.POSITIVE_INFINITY;
-    const nowUs = this.#clock.now();
-    const arrivals = this.#arrivals;
-    for (let { next } = arrivals; next !== undefined && this.#live < this.#concurrency; { next } = arrivals) {
-      if (!closed && next.arrivalUs > nowUs) break;
-      this.#submit(next);
-      arrivals.advance();
-    }
+    this.#arrivals.fill(this.#hasRoom, closed ? Number.POSITIVE_INFINITY : this.#clock.now());
   }
 
   #submit(request: TraceRequest): void {

@@ -1,10 +1,12 @@
 /** Builds the HTML report of a replay, with the plots of `understudy load`, from histograms, rows over time and sampled requests. */
+
 import { fineMiddle } from "../../engine/fine.ts";
 import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
 import type { Distribution, Moment, Result, ServerMoment } from "../report/index.ts";
 import { combinedHistogram } from "./percentiles.ts";
 import type { Counts, Replay } from "./replay.ts";
 import type { Results } from "./results.ts";
+import { sumsOf } from "./series.ts";
 
 /** Most rows over time. With more, every second row is dropped. */
 const MOMENTS_MOST = 4096;
@@ -28,18 +30,11 @@ export class Moments {
 
   row(atUs: number, engines: readonly EngineSnapshot[], counts: Counts): void {
     if (this.#rows++ % this.#stride !== 0) return;
-    const sum = (pick: (engine: EngineSnapshot) => number) =>
-      engines.reduce((total, engine) => total + pick(engine), 0);
-    const [t, running, waiting] = [
-      atUs / 1e6,
-      sum((engine) => engine.running),
-      sum((engine) => engine.waiting + engine.deferred),
-    ];
+    const t = atUs / 1e6;
+    const { running, waiting, kv_usage, preemptions, generation_tokens: tokens } = sumsOf(engines, counts);
     const completed = counts.finished + counts.left;
-    const tokens = sum((engine) => engine.generationTokens);
     this.run.push({ t, running: running + waiting, sent: counts.arrived, completed, output_tokens: tokens });
-    const usage = sum((engine) => engine.blocksUsed) / sum((engine) => engine.blocksUsable);
-    this.server.push({ t, running, waiting, kv_usage: usage, preemptions: sum((engine) => engine.preemptions) });
+    this.server.push({ t, running, waiting, kv_usage, preemptions });
     if (this.run.length > MOMENTS_MOST) this.#thin();
   }
 

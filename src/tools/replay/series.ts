@@ -2,7 +2,7 @@
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { Counts } from "./replay.ts";
 
-type Sums = ReturnType<typeof sums>;
+type Sums = ReturnType<typeof sumsOf>;
 
 /** Gauges after the last step before the row's time, over all engines. `docs/how-to/replay.md` explains them. */
 const GAUGES = ["running", "waiting", "kv_usage"] as const;
@@ -26,7 +26,7 @@ export class SeriesRows {
   #before: Sums | null = null;
 
   row(atUs: number, engines: readonly EngineSnapshot[], counts: Counts): string {
-    const now = sums(engines, counts);
+    const now = sumsOf(engines, counts);
     const before = this.#before;
     this.#before = now;
     const gauges = GAUGES.map((name) => now[name]);
@@ -35,7 +35,8 @@ export class SeriesRows {
   }
 }
 
-function sums(engines: readonly EngineSnapshot[], { arrived, finished, tooLong, busy }: Counts) {
+/** Adds up the numbers of all engines. */
+export function sumsOf(engines: readonly EngineSnapshot[], { arrived, finished, tooLong, busy }: Counts) {
   const sum = (pick: (engine: EngineSnapshot) => number) => engines.reduce((total, engine) => total + pick(engine), 0);
   return {
     running: sum((engine) => engine.running),

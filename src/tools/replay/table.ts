@@ -7,14 +7,14 @@ export function replayTable(results: Results, wallUs: number): string {
   const { trace, requests, tokens, throughput, prefix_cache: cache, kv } = results;
   const refused = requests.refused.too_long + requests.refused.busy;
   const wallS = wallUs / 1e6;
-  const speed = (count: number) => (wallS > 0 ? whole(count / wallS) : "-");
+  const speed = (count: number) => (wallS > 0 ? grouped(count / wallS) : "-");
   const extra = [
-    requests.left > 0 ? `${whole(requests.left)} left by their clients` : "",
-    requests.unfinished > 0 ? `${whole(requests.unfinished)} unfinished` : "",
-    refused > 0 ? `${whole(refused)} refused (${refusals(requests.refused)})` : "",
-    requests.cut > 0 ? `${whole(requests.cut)} cut to the context` : "",
-    requests.bad_lines > 0 ? `${whole(requests.bad_lines)} bad lines` : "",
-    requests.passed_over > 0 ? `${whole(requests.passed_over)} passed over` : "",
+    requests.left > 0 ? `${grouped(requests.left)} left by their clients` : "",
+    requests.unfinished > 0 ? `${grouped(requests.unfinished)} unfinished` : "",
+    refused > 0 ? `${grouped(refused)} refused (${refusals(requests.refused)})` : "",
+    requests.cut > 0 ? `${grouped(requests.cut)} cut to the context` : "",
+    requests.bad_lines > 0 ? `${grouped(requests.bad_lines)} bad lines` : "",
+    requests.passed_over > 0 ? `${grouped(requests.passed_over)} passed over` : "",
   ].filter(Boolean);
   const engines = results.engines > 1 ? `, ${results.engines} engines` : "";
   return [
@@ -28,24 +28,24 @@ export function replayTable(results: Results, wallUs: number): string {
     latency("E2E, ms", results.e2e_ms),
     latency("queue, ms", results.queue_ms),
     "",
-    line("requests", [`${whole(requests.finished)} of ${whole(requests.arrived)} finished`, ...extra].join(", ")),
+    line("requests", [`${grouped(requests.finished)} of ${grouped(requests.arrived)} finished`, ...extra].join(", ")),
     line(
       "throughput",
-      `${decimal(throughput.requests_per_s)} requests/s, ${whole(throughput.output_tokens_per_s)} output tokens/s, ${whole(throughput.total_tokens_per_s)} tokens/s with prompts`,
+      `${decimal(throughput.requests_per_s)} requests/s, ${grouped(throughput.output_tokens_per_s)} output tokens/s, ${grouped(throughput.total_tokens_per_s)} tokens/s with prompts`,
     ),
     line(
       "tokens",
-      `${whole(tokens.prompt)} prompt (${whole(tokens.prompt_cached)} cached), ${whole(tokens.generated)} output`,
+      `${grouped(tokens.prompt)} prompt (${grouped(tokens.prompt_cached)} cached), ${grouped(tokens.generated)} output`,
     ),
     line(
       "prefix cache",
       cache.hit_rate === null
         ? "no queries"
-        : `${percent(cache.hit_rate)} of ${whole(cache.query_tokens)} queried tokens`,
+        : `${percent(cache.hit_rate)} of ${grouped(cache.query_tokens)} queried tokens`,
     ),
-    line("preemptions", whole(results.preemptions)),
-    line("KV peak", `${percent(kv.usage_peak)}, ${whole(kv.blocks_peak)} of ${whole(kv.blocks_usable)} blocks`),
-    line("simulated", `${decimal(results.duration_s)} s in ${whole(results.steps)} steps`),
+    line("preemptions", grouped(results.preemptions)),
+    line("KV peak", `${percent(kv.usage_peak)}, ${grouped(kv.blocks_peak)} of ${grouped(kv.blocks_usable)} blocks`),
+    line("simulated", `${decimal(results.duration_s)} s in ${grouped(results.steps)} steps`),
     line(
       "wall time",
       `${decimal(wallS)} s: ${speed(tokens.generated)} output tokens/s, ${speed(tokens.prompt + tokens.generated)} with prompts, ${speed(requests.finished)} requests/s`,
@@ -55,8 +55,8 @@ export function replayTable(results: Results, wallUs: number): string {
 
 function refusals({ too_long: tooLong, busy }: Results["requests"]["refused"]): string {
   const parts = [
-    tooLong > 0 ? `${whole(tooLong)} longer than max_model_len` : "",
-    busy > 0 ? `${whole(busy)} with the queue full` : "",
+    tooLong > 0 ? `${grouped(tooLong)} longer than max_model_len` : "",
+    busy > 0 ? `${grouped(busy)} with the queue full` : "",
   ];
   return parts.filter(Boolean).join(", ");
 }
@@ -71,8 +71,8 @@ function latency(name: string, { mean, p50, p90, p99 }: Spread): string {
 const row = (name: string, cells: readonly string[]) =>
   name.padEnd(14) + cells.map((cell) => cell.padStart(13)).join("");
 const line = (name: string, text: string) => `${name.padEnd(14)} ${text}`;
-const whole = (value: number) => Math.round(value).toLocaleString("en-US");
-const decimal = (value: number) =>
+export const grouped = (value: number) => Math.round(value).toLocaleString("en-US");
+export const decimal = (value: number) =>
   value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const fine = (value: number) => value.toFixed(3);
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`;

@@ -196,36 +196,22 @@ export function sweepPlots({ sweep = [], slo = {} }: UnderstudyPart): Plot[] {
       },
     ];
   });
-  const tokens: Plot = {
-    id: "sweep-tokens",
-    title: "Output tokens per second",
-    note: "",
-    x,
-    y: { label: "tokens/s", from: 0 },
-    lines: [{ label: "output tokens/s", color: "blue", kind: "line" }],
-    data: [xs, points.map((point) => drawable(point.output_throughput))],
-    marks: [],
-  };
-  const goodput = points.some(({ request_goodput: good }) => isNumber(good));
+  type Curve = readonly [label: string, color: Color, value: (point: SweepPoint) => number | null | undefined];
+  const perSecond = (id: string, title: string, unit: string, note: string, curves: readonly Curve[]): Plot => ({
+    ...{ id: `sweep-${id}`, title, note, x, y: { label: unit, from: 0 }, marks: [] },
+    lines: curves.map(([label, color]) => ({ label, color, kind: "line" })),
+    data: [xs, ...curves.map(([, , value]) => points.map((point) => drawable(value(point))))],
+  });
+  const requests: Curve = ["throughput", "blue", (point) => point.request_throughput];
+  const good: Curve = ["goodput", "green", (point) => point.request_goodput];
+  const tokens: Curve = ["output tokens/s", "blue", (point) => point.output_throughput];
+  const isJudged = points.some(({ request_goodput: goodput }) => isNumber(goodput));
+  const note = isJudged ? "Answered, and answered within the SLO." : "Answered.";
   return [
-    {
-      id: "sweep-throughput",
-      title: "Requests per second",
-      note: goodput ? "Answered, and answered within the SLO." : "Answered.",
-      x,
-      y: { label: "requests/s", from: 0 },
-      lines: [
-        { label: "throughput", color: "blue", kind: "line" },
-        ...(goodput ? [{ label: "goodput", color: "green", kind: "line" } as const] : []),
-      ],
-      data: [
-        xs,
-        points.map((point) => drawable(point.request_throughput)),
-        ...(goodput ? [points.map((point) => drawable(point.request_goodput))] : []),
-      ],
-      marks: [],
-    },
-    ...(points.some(({ output_throughput: tokens }) => isNumber(tokens)) ? [tokens] : []),
+    perSecond("throughput", "Requests per second", "requests/s", note, isJudged ? [requests, good] : [requests]),
+    ...(points.some(({ output_throughput: rate }) => isNumber(rate))
+      ? [perSecond("tokens", "Output tokens per second", "tokens/s", "", [tokens])]
+      : []),
     ...plots,
   ];
 }

@@ -3,6 +3,7 @@
  * standard input, as JSON, and answers each with a line of JSON. It gets one case at a time; several processes serve several
  * cases.
  */
+import { parsedJson } from "../../base/json-object.ts";
 import { TOOLS } from "./answers.ts";
 import { clientEnv } from "./command.ts";
 import { ClientProcess, errorLine } from "./process.ts";
@@ -89,7 +90,7 @@ class AliveProcess {
     // The case may be aborted after its answer, when this process already runs another case.
     signal.removeEventListener("abort", abort);
     if (answer === null) return this.#crashed(errorLine(this.#complaint) || "the process ended without an answer");
-    const report = reportIn(parsed(answer));
+    const report = reportIn(parsedJson(answer));
     if (report !== null) return { ...report, cost: this.isOver ? null : (measured?.() ?? null) };
     return this.#crashed(`a line that is not an answer: ${answer.slice(0, 200)}`);
   }
@@ -129,13 +130,5 @@ class AliveProcess {
     const waiter = this.#waiter;
     this.#waiter = null;
     waiter?.(line);
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { ByteBudget } from "../../base/growing-bytes.ts";
-import { looseList, looseObject } from "../../base/json-object.ts";
+import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
 import { type EventReceiver, EventStream } from "../load/answers/event-stream.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
@@ -39,7 +39,7 @@ export class EventsReader implements EventReceiver {
 
   /** Reads an answer that is one JSON body. */
   whole(text: string): void {
-    const json = parsed(text);
+    const json = jsonObjectIn(text);
     if (json === null) this.error = "the body is neither an event stream nor JSON";
     else if (json.error) this.error = "the body is an error";
     else this.#wholeAnswer(json);
@@ -62,7 +62,7 @@ export class EventsReader implements EventReceiver {
       if (this.finish === null) this.error = "the last event came without a finish reason";
       return;
     }
-    const json = parsed(data);
+    const json = jsonObjectIn(data);
     if (json === null || isError || json.error || json.type === "error") {
       // A comment that arrived as data carries no information.
       if (!data.startsWith(":")) this.error = json === null ? "an event is not JSON" : "the stream contains an error";
@@ -115,12 +115,3 @@ export class EventsReader implements EventReceiver {
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const countIn = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
-
-function parsed(text: string): Json | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return looseObject(value);
-  } catch {
-    return null;
-  }
-}

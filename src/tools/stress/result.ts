@@ -23,7 +23,7 @@ export interface CaseResult {
   readonly connections: { readonly opened: number; readonly open: number };
   readonly ms: number;
   /** The client's last report. Null if it reported nothing. */
-  readonly said: Pick<ClientReport, "text" | "finish" | "usage" | "toolCalls" | "reasoning" | "error" | "cost"> | null;
+  readonly said: Omit<ClientReport, "own" | "ended"> | null;
   /** The answers as they were sent. Empty unless the verdict is red. */
   readonly wire: readonly TimelineAnswer[];
 }
@@ -74,16 +74,8 @@ export async function caseResult(
   };
 }
 
-function reportOf({
-  text,
-  finish,
-  usage,
-  toolCalls,
-  reasoning,
-  error,
-  cost,
-}: ClientReport): NonNullable<CaseResult["said"]> {
-  return { text: text.slice(0, TEXT_MOST), finish, usage, toolCalls, reasoning, error, cost };
+function reportOf({ text, own: _own, ended: _ended, ...others }: ClientReport): NonNullable<CaseResult["said"]> {
+  return { text: text.slice(0, TEXT_MOST), ...others };
 }
 
 export const stressPause = (clock: Clock, us: number) =>

@@ -1,4 +1,5 @@
 /** The two records of an answer: the report of the client, as a line of JSON, and the requests that the server received. */
+import { isObject } from "../../base/json-object.ts";
 
 export interface ReportedCall {
   readonly name: string;
@@ -70,17 +71,17 @@ export const REPORT_SHAPE =
 
 /** Parses a client's report. Null if it has another shape. Only `text` is required. */
 export function reportIn(json: unknown): ClientReport | null {
-  if (!isRecord(json) || typeof json.text !== "string") return null;
+  if (!isObject(json) || typeof json.text !== "string") return null;
   const { finish = null, usage = null, toolCalls = null, reasoning = null, error = null } = json;
   if (finish !== null && typeof finish !== "string") return null;
   if (reasoning !== null && typeof reasoning !== "string") return null;
-  if (usage !== null && !(isRecord(usage) && isCount(usage.prompt) && isCount(usage.completion))) return null;
+  if (usage !== null && !(isObject(usage) && isCount(usage.prompt) && isCount(usage.completion))) return null;
   if (!["answered", "crashed", "hung"].includes((json.ended as string | undefined) ?? "answered")) return null;
   const isCall = (call: unknown) =>
-    isRecord(call) && typeof call.name === "string" && typeof call.arguments === "string";
+    isObject(call) && typeof call.name === "string" && typeof call.arguments === "string";
   if (toolCalls !== null && !(Array.isArray(toolCalls) && toolCalls.every(isCall))) return null;
-  if (error !== null && !(isRecord(error) && typeof error.kind === "string")) return null;
-  const errorText = isRecord(error) ? `${error.kind}: ${typeof error.message === "string" ? error.message : ""}` : null;
+  if (error !== null && !(isObject(error) && typeof error.kind === "string")) return null;
+  const errorText = isObject(error) ? `${error.kind}: ${typeof error.message === "string" ? error.message : ""}` : null;
   return clientReport({
     text: json.text,
     finish,
@@ -88,11 +89,9 @@ export function reportIn(json: unknown): ClientReport | null {
     toolCalls: toolCalls as ClientReport["toolCalls"],
     reasoning,
     error: errorText,
-    own: isRecord(error) && typeof error.own === "boolean" ? error.own : null,
+    own: isObject(error) && typeof error.own === "boolean" ? error.own : null,
     ended: (json.ended as ClientReport["ended"] | undefined) ?? "answered",
   });
 }
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isCount = (value: unknown) => typeof value === "number" && value >= 0;

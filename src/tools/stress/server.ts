@@ -1,6 +1,7 @@
 /** The HTTP server of a stress run. `/case/ID/v1/…` answers with the disturbed answer of a case and records the requests. */
 
 import type { Clock } from "../../base/clock.ts";
+import { parsedJson } from "../../base/json-object.ts";
 import { substituteAnswer } from "../../faults/instead.ts";
 import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
@@ -28,12 +29,14 @@ const CREATED = 1_700_000_000;
 const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
 const STREAM = { "content-type": "text/event-stream; charset=utf-8" };
 const JSON_TYPE = { "content-type": "application/json" };
-const NO_CASE = JSON.stringify({ error: { message: "no such case", type: "NotFoundError", param: null, code: 404 } });
-const TOO_LARGE = JSON.stringify({
-  error: { message: `at most ${BODY_MOST} bytes are accepted`, type: "BadRequestError", param: null, code: 413 },
-});
-const NO_JSON = JSON.stringify({
-  error: { message: "the body is not JSON", type: "BadRequestError", param: null, code: 400 },
+const errorBody = (message: string, type: string, code: number) =>
+  JSON.stringify({ error: { message, type, param: null, code } });
+const NO_CASE = errorBody("no such case", "NotFoundError", 404);
+const TOO_LARGE = errorBody(`at most ${BODY_MOST} bytes are accepted`, "BadRequestError", 413);
+const NO_JSON = errorBody("the body is not JSON", "BadRequestError", 400);
+const MODELS = JSON.stringify({
+  object: "list",
+  data: [{ id: "m", object: "model", created: 0, owned_by: "understudy" }],
 });
 
 type CaseRequest = { -readonly [Name in keyof CaseRequestRecord]: CaseRequestRecord[Name] };
@@ -136,16 +139,8 @@ export class StressServer {
     const body = await bodyWithin(request, BODY_MOST);
     if (body === null) return server.answer(request, 413, JSON_TYPE, TOO_LARGE);
     if (path === undefined || request.method !== "POST") {
-      const models = JSON.stringify({
-        object: "list",
-        data: [{ id: "m", object: "model", created: 0, owned_by: "understudy" }],
-      });
-      return server.answer(
-        request,
-        rest.endsWith("/models") ? 200 : 404,
-        JSON_TYPE,
-        rest.endsWith("/models") ? models : NO_CASE,
-      );
+      const [status, text] = rest.endsWith("/models") ? [200, MODELS] : [404, NO_CASE];
+      return server.answer(request, status, JSON_TYPE, text);
     }
     return this.#generate(request, run, path, body);
   }
@@ -236,12 +231,8 @@ interface RequestOptions {
 
 /** Parses the request body. Null if it is not a JSON object. */
 function requestOptionsIn(body: Uint8Array): RequestOptions | null {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(body).toString());
-    return typeof value === "object" ? value : null;
-  } catch {
-    return null;
-  }
+  const value = parsedJson(Buffer.from(body).toString());
+  return typeof value === "object" ? value : null;
 }
 
 /**

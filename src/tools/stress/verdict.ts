@@ -1,4 +1,5 @@
 /** Decides the verdict on a client in one case, from the bytes sent, the client's report and its promises. A pure function. */
+import { parsedJson } from "../../base/json-object.ts";
 import { ANSWER_CALLS, ANSWER_TEXT } from "./answers.ts";
 import type { StressCase } from "./cases.ts";
 import type { ClientReport, ReportedCall, WireRecord } from "./seen.ts";
@@ -190,20 +191,12 @@ const sameUsage = (a: NonNullable<ClientReport["usage"]>, b: NonNullable<ClientR
 /** Compares tool calls. Arguments are compared as JSON. */
 function callsVerdict(calls: readonly ReportedCall[]): VerdictReason {
   const toText = (list: readonly ReportedCall[]) =>
-    JSON.stringify(list.map((call) => [call.name, argumentsOf(call.arguments)]));
+    JSON.stringify(list.map((call) => [call.name, parsedJson(call.arguments) ?? call.arguments]));
   if (toText(calls) === toText(ANSWER_CALLS)) return ["ok", "The client read the tool calls as they were sent."];
   return [
     "tools-wrong",
     `The client read the tool calls ${JSON.stringify(calls).slice(0, 300)}, sent were ${JSON.stringify(ANSWER_CALLS)}.`,
   ];
-}
-
-function argumentsOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
 
 const SHOWN_CHARACTERS = 60;

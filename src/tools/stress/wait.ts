@@ -1,4 +1,5 @@
 /** Serves the cases to the user's own test suite, which calls their URLs at any time and may post reports. */
+import { parsedJson } from "../../base/json-object.ts";
 import type { StressCase } from "./cases.ts";
 import { type CaseResult, caseResult, type JudgeContext, stressPause } from "./result.ts";
 import type { StressSettings } from "./run.ts";
@@ -80,19 +81,11 @@ async function posted(
   const bytes = await body();
   if (openCase === undefined) return { status: 404, json: { error: "no such case; GET /cases lists them" } };
   if (bytes === null) return { status: 413, json: { error: "too large; at most 32 MiB are accepted" } };
-  const report = reportIn(parsed(bytes));
+  const report = reportIn(parsedJson(Buffer.from(bytes).toString()));
   if (report === null) return { status: 400, json: { error: `must have this shape: ${REPORT_SHAPE}` } };
   openCase.seen.push(report);
   const result = await caseResult(judging, openCase.stressCase, openCase.run, openCase.seen, null, 0);
   if (openCase.seen.length >= openCase.stressCase.asks) openCase.result = result;
   const { verdict, why, requests } = result;
   return { status: 200, json: { verdict, why, isRed: isRed(verdict), requests } };
-}
-
-function parsed(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString());
-  } catch {
-    return null;
-  }
 }

@@ -9,7 +9,8 @@ import { encodeFields, type HeaderField } from "../http2/hpack.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
 import { ACCEPTED, type GrpcEncoding, packedMessage } from "./compression.ts";
 import type { CallDeadlines } from "./deadlines.ts";
-import { IncomingMessages, type IncomingReceiver, type IncomingShared, MESSAGE_HEAD_BYTES } from "./incoming.ts";
+import type { FaultyMessages } from "./faulty.ts";
+import { IncomingMessages, type IncomingShared, MESSAGE_HEAD_BYTES } from "./incoming.ts";
 import { GRPC_OK, type GrpcStatus, headOf, onlyTrailers, trailersOf } from "./status.ts";
 
 /** The code that answers a call. Gets no further calls after `cancelled`, or after the call was ended. */
@@ -28,7 +29,7 @@ export interface CallHandler {
 /** Parts that all calls of a server share. */
 export interface CallShared extends IncomingShared {
   readonly deadlines: CallDeadlines;
-  /** Counts the bytes of all calls that wait for clients that do not read. */
+  /** Counts the bytes of answers that clients do not read. */
   readonly waiting: WaitingBytes;
   /** Receives unexpected errors. */
   readonly broken: (why: unknown) => void;
@@ -44,30 +45,15 @@ const HEADS: Readonly<Record<GrpcEncoding | "plain", Buffer>> = {
   deflate: headOf(headFields("deflate")),
 };
 
-/** Applies a fault plan to the answer of a call. */
-export interface CallFaults {
-  readonly queued: number;
-  begin(fields: readonly HeaderField[]): void;
-  message(bytes: Buffer): void;
-  end(status: GrpcStatus): void;
-  drained(): void;
-  gone(): void;
-}
-
-export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
+export class GrpcCall implements StreamReceiver, TimedItem {
   /** Compression of answers; null for none. Must be set before the first answer. */
   encoding: GrpcEncoding | null = null;
-  readonly #stream: Http2Stream;
-  readonly #head: RequestHead;
-  readonly #shared: CallShared;
   readonly #incoming: IncomingMessages;
-  /** The connection of the call. */
-  readonly connection: ConnectionHandle;
   #handler: CallHandler | null = null;
   #forget: (() => void) | null = null;
   #begun = false;
   #over = false;
-  #faults: CallFaults | null = null;
+  #faults: FaultyMessages | null = null;
   /** True while the handler wants no more messages. */
   #pausedByHandler = false;
   /** True while the next bytes must wait until a message has been read. */
@@ -75,27 +61,23 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   /** `requestEncoding`: compression of the request's messages that are marked as compressed. */
   constructor(
-    stream: Http2Stream,
-    head: RequestHead,
+    private readonly stream: Http2Stream,
+    private readonly head: RequestHead,
     requestEncoding: GrpcEncoding | null,
-    shared: CallShared,
-    connection: ConnectionHandle,
+    private readonly shared: CallShared,
+    readonly connection: ConnectionHandle,
   ) {
-    this.connection = connection;
-    this.#stream = stream;
     stream.held = shared.waiting;
-    this.#head = head;
-    this.#shared = shared;
     this.#incoming = new IncomingMessages(shared, requestEncoding, this);
   }
 
   get path(): string {
-    return this.#head.path;
+    return this.head.path;
   }
 
   /** Bytes that wait to be sent to the client. */
   get queued(): number {
-    return this.#stream.queued + (this.#faults?.queued ?? 0);
+    return this.stream.queued + (this.#faults?.queued ?? 0);
   }
 
   get over(): boolean {
@@ -104,29 +86,29 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   /** Returns the last value of a metadata name, or null without one. */
   metadata(name: string): string | null {
-    return lastValue(this.#head.fields, name) ?? null;
+    return lastValue(this.head.fields, name) ?? null;
   }
 
   /** All metadata in the order received. A name may occur several times. */
   get allMetadata(): readonly (readonly [name: string, value: string])[] {
-    return this.#head.fields;
+    return this.head.fields;
   }
 
   /** Starts the call. `timeoutUs` null: without a deadline. */
   begin(handler: CallHandler, timeoutUs: number | null): void {
     if (this.#over) return;
     this.#handler = handler;
-    if (timeoutUs !== null) this.#forget = this.#shared.deadlines.watch(this, timeoutUs);
+    if (timeoutUs !== null) this.#forget = this.shared.deadlines.watch(this, timeoutUs);
   }
 
   /**
    * Lets a fault plan disturb the answer. Must be called before the answer begins. `make` gets a function to call if nothing more
    * can be sent, and the counter of waiting bytes.
    */
-  disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => CallFaults): void {
+  disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => FaultyMessages): void {
     if (this.#over) return;
-    this.#stream.held = null;
-    this.#faults = make(this.#stream, this.#shared.waiting, () => {
+    this.stream.held = null;
+    this.#faults = make(this.stream, this.shared.waiting, () => {
       const handler = this.#handler;
       this.#close();
       handler?.cancelled();
@@ -138,9 +120,9 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   answerAsHttp(fields: readonly HeaderField[], body: string): void {
     if (this.#over) return;
     this.#close();
-    this.#stream.head(encodeFields(fields), false);
-    this.#stream.write(Buffer.from(body));
-    this.#stream.end();
+    this.stream.head(encodeFields(fields), false);
+    this.stream.write(Buffer.from(body));
+    this.stream.end();
   }
 
   /**
@@ -153,7 +135,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     if (this.encoding !== null) this.#sendPacked(message, length, this.encoding);
     else {
       writeHead(message, length - MESSAGE_HEAD_BYTES);
-      if (this.#faults === null) this.#stream.write(message, length);
+      if (this.#faults === null) this.stream.write(message, length);
       else this.#faults.message(Buffer.from(message.subarray(0, length)));
     }
     this.#boundWaiting();
@@ -161,10 +143,9 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   #sendPacked(message: Buffer, length: number, encoding: GrpcEncoding): void {
     const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES, length), encoding);
-    const head = Buffer.from([1, 0, 0, 0, 0]);
-    head.writeUInt32BE(packed.length, 1);
-    const bytes = Buffer.concat([head, packed]);
-    if (this.#faults === null) this.#stream.write(bytes);
+    const bytes = Buffer.concat([Buffer.of(1, 0, 0, 0, 0), packed]);
+    writeUint32(bytes, 1, packed.length);
+    if (this.#faults === null) this.stream.write(bytes);
     else this.#faults.message(bytes);
   }
 
@@ -178,13 +159,13 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     this.#begin();
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     writeHead(parts[0]!, bytes - MESSAGE_HEAD_BYTES);
-    for (const part of parts) this.#stream.write(part, part.length, true);
+    for (const part of parts) this.stream.write(part, part.length, true);
     this.#boundWaiting();
   }
 
   /** Drops this call if all calls together have too many waiting bytes and this one has some. */
   #boundWaiting(): void {
-    if (!this.#shared.waiting.exceeded || this.queued === 0) return;
+    if (!this.shared.waiting.exceeded || this.queued === 0) return;
     const handler = this.#handler;
     this.drop();
     handler?.cancelled();
@@ -194,7 +175,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   #begin(): void {
     if (this.#begun) return;
     this.#begun = true;
-    if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
+    if (this.#faults === null) this.stream.head(HEADS[this.encoding ?? "plain"], false);
   }
 
   /** Ends the call with a status. */
@@ -202,21 +183,24 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     if (this.#over) return;
     this.#close();
     if (this.#faults !== null) this.#faults.end(status);
-    else if (this.#begun) this.#stream.end(trailersOf(status));
-    else this.#stream.head(onlyTrailers(status), true);
+    else if (this.#begun) this.stream.end(trailersOf(status));
+    else this.stream.head(onlyTrailers(status), true);
   }
 
+  /** Takes a message. If it returns a promise, the next message or the end follows when that has resolved. */
   deliver(bytes: Uint8Array): void | Promise<void> {
     return this.#handler?.message(bytes);
   }
 
+  /** Reports that all messages of the client were delivered, and no more will come. */
   allDelivered(): void {
     this.#handler?.halfClosed();
   }
 
+  /** Reports whether further messages wait for one that is being read. */
   waits(isWaiting: boolean): void {
     this.#pausedByReading = isWaiting;
-    if (isWaiting) this.#stream.pause();
+    if (isWaiting) this.stream.pause();
     else this.#resumeIfReady();
   }
 
@@ -229,7 +213,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
 
   /** Ends the call after an unexpected error. */
   fail(why: unknown): void {
-    this.#shared.broken(why);
+    this.shared.broken(why);
     this.end({ code: "UNKNOWN", message: "Unexpected error in RPC handling" });
   }
 
@@ -238,13 +222,13 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
     if (this.#over) return;
     this.#close();
     this.#faults?.gone();
-    this.#stream.reset(Http2Code.Calm);
+    this.stream.reset(Http2Code.Calm);
   }
 
   /** Stops enlarging the client's window. The client may still use what is left of it. */
   pause(): void {
     this.#pausedByHandler = true;
-    this.#stream.pause();
+    this.stream.pause();
   }
 
   resume(): void {
@@ -253,7 +237,7 @@ export class GrpcCall implements StreamReceiver, TimedItem, IncomingReceiver {
   }
 
   #resumeIfReady(): void {
-    if (!this.#pausedByHandler && !this.#pausedByReading) this.#stream.resume();
+    if (!this.#pausedByHandler && !this.#pausedByReading) this.stream.resume();
   }
 
   expire(): void {

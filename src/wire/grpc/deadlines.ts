@@ -31,42 +31,37 @@ export function timeoutUs(text: string): number | null {
 }
 
 export class CallDeadlines {
-  readonly #clock: Pick<Clock, "now" | "at">;
   readonly #slots = new Map<number, Set<TimedItem>>();
 
-  constructor(clock: Pick<Clock, "now" | "at">) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<Clock, "now" | "at">) {}
 
   /** Calls `expire` of the item after `us` microseconds. Returns a function that cancels it. */
   watch(item: TimedItem, us: number): () => void {
     const step = Math.max(LEAST_US, 2 ** Math.floor(Math.log2(Math.max(1, us) / STEPS)));
-    const dueUs = Math.ceil((this.#clock.now() + us) / step) * step;
-    let slot = this.#slots.get(dueUs);
-    if (slot === undefined) {
-      slot = new Set();
-      this.#slots.set(dueUs, slot);
-      this.#clock.at(dueUs, () => this.#endSlot(dueUs));
-    }
+    const dueUs = Math.ceil((this.clock.now() + us) / step) * step;
+    const slot = this.#slots.get(dueUs) ?? this.#newSlot(dueUs);
     slot.add(item);
-    const itemSlot = slot;
-    return () => itemSlot.delete(item);
+    return () => slot.delete(item);
   }
 
-  #endSlot(dueUs: number): void {
-    const slot = this.#slots.get(dueUs)!;
-    this.#slots.delete(dueUs);
-    this.#expire(slot);
+  #newSlot(dueUs: number): Set<TimedItem> {
+    const slot = new Set<TimedItem>();
+    this.#slots.set(dueUs, slot);
+    this.clock.at(dueUs, () => {
+      this.#slots.delete(dueUs);
+      this.#expire(slot);
+    });
+    return slot;
   }
 
   #expire(slot: Set<TimedItem>): void {
-    const untilUs = this.#clock.now() + TURN_US;
+    const untilUs = this.clock.now() + TURN_US;
     for (const item of slot) {
       slot.delete(item);
       item.expire();
-      const nowUs = this.#clock.now();
+      const nowUs = this.clock.now();
       if (nowUs < untilUs) continue;
-      if (slot.size > 0) this.#clock.at(nowUs, () => this.#expire(slot));
+      if (slot.size > 0) this.clock.at(nowUs, () => this.#expire(slot));
       return;
     }
   }

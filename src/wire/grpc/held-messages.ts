@@ -9,14 +9,10 @@ const READ_AT_A_TIME = 4;
 
 export class HeldMessages {
   bytes = 0;
-  /** Limit in bytes. A message that would exceed it is refused. */
-  readonly most: number;
   readonly reading = new TaskLimiter(READ_AT_A_TIME);
 
-  /** `most`: limit in bytes. */
-  constructor(most: number) {
-    this.most = most;
-  }
+  /** `most`: limit in bytes. A message that would exceed it is refused. */
+  constructor(readonly most: number) {}
 }
 
 /** Returns the status for a message that would exceed the limit. */

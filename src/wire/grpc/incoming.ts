@@ -5,6 +5,7 @@
 
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
 import { readUint32 } from "../http2/frames.ts";
+import type { GrpcCall } from "./call.ts";
 import type { GrpcEncoding } from "./compression.ts";
 import { GatheredBytes, unpinned } from "./gathered-bytes.ts";
 import { type HeldMessages, tooMuchHeld } from "./held-messages.ts";
@@ -30,18 +31,7 @@ export interface IncomingShared {
 }
 
 /** The call, as the reader of its messages sees it. */
-export interface IncomingReceiver {
-  /** Takes a message. If it returns a promise, the next message or the end follows when that has resolved. */
-  deliver(bytes: Uint8Array): void | Promise<void>;
-  /** All messages of the client were delivered, and no more will come. */
-  allDelivered(): void;
-  /** Ends the call with this status. */
-  refuse(status: GrpcStatus): void;
-  /** Ends the call after an unexpected error. */
-  fail(why: unknown): void;
-  /** Reports whether further messages wait for one that is being read. */
-  waits(isWaiting: boolean): void;
-}
+type IncomingReceiver = Pick<GrpcCall, "deliver" | "allDelivered" | "refuse" | "fail" | "waits">;
 
 export class IncomingMessages {
   readonly #gathered = new GatheredBytes();

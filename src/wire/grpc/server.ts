@@ -1,7 +1,5 @@
 /** Routes gRPC calls by path. Refuses other requests with HTTP 405 or 415. */
 import type { Clock } from "../../base/clock.ts";
-import type { EventLoopTurns } from "../../base/pieces.ts";
-import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { Http2Application } from "../http2/connection.ts";
 import type { ConnectionHandle } from "../http2/connection-handle.ts";
 import { lastValue, listBytes, type RequestHead } from "../http2/fields.ts";
@@ -11,7 +9,6 @@ import { type Http2Stream, IGNORE, type StreamReceiver } from "../http2/stream.t
 import { type CallHandler, type CallShared, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
 import { CallDeadlines, timeoutUs } from "./deadlines.ts";
-import type { HeldMessages } from "./held-messages.ts";
 import { TurnShare } from "./incoming.ts";
 import { type GrpcStatus, onlyTrailers } from "./status.ts";
 import { Unpacking } from "./unpacking.ts";
@@ -20,16 +17,8 @@ import { Unpacking } from "./unpacking.ts";
 export type GrpcMethod = (call: GrpcCall) => CallHandler;
 
 /** Limits and shared parts of a gRPC server. */
-export interface GrpcLimits {
+export interface GrpcLimits extends Omit<CallShared, "deadlines" | "unpacking" | "share"> {
   readonly clock: Pick<Clock, "now" | "at">;
-  /** Gives other work turns of the event loop between slices of reading. */
-  readonly turns: EventLoopTurns;
-  /** Largest message in bytes, compressed or not. */
-  readonly messageBytes: number;
-  readonly held: HeldMessages;
-  /** Counts the bytes of answers that clients do not read. */
-  readonly waiting: WaitingBytes;
-  readonly broken: (why: unknown) => void;
 }
 
 const NOT_GRPC = encodeFields([[":status", "415"]]);
@@ -47,24 +36,18 @@ const refusal = (stream: Http2Stream, block: Buffer): StreamReceiver => ({
 const CALLS_ONLY = Buffer.from("this server answers gRPC calls only\n");
 
 export class GrpcServer implements Http2Application {
-  readonly #methods: ReadonlyMap<string, GrpcMethod>;
   readonly #shared: CallShared;
 
   /** `methods`: by path, such as `/package.Service/Method`. */
   constructor(
-    methods: ReadonlyMap<string, GrpcMethod>,
-    { clock, turns, messageBytes, held, waiting, broken }: GrpcLimits,
+    private readonly methods: ReadonlyMap<string, GrpcMethod>,
+    limits: GrpcLimits,
   ) {
-    this.#methods = methods;
     this.#shared = {
-      deadlines: new CallDeadlines(clock),
-      messageBytes,
-      held,
-      unpacking: new Unpacking(messageBytes, held),
-      turns,
-      share: new TurnShare(turns),
-      waiting,
-      broken,
+      ...limits,
+      deadlines: new CallDeadlines(limits.clock),
+      unpacking: new Unpacking(limits.messageBytes, limits.held),
+      share: new TurnShare(limits.turns),
     };
   }
 
@@ -78,7 +61,7 @@ export class GrpcServer implements Http2Application {
         code: "RESOURCE_EXHAUSTED",
         message: `received metadata size exceeds limit (${bytes} vs. ${HEADER_LIST_BYTES})`,
       });
-    const method = this.#methods.get(head.path);
+    const method = this.methods.get(head.path);
     if (method === undefined) return refuse(stream, { code: "UNIMPLEMENTED", message: "" });
     const encodingName = lastValue(fields, "grpc-encoding") ?? "identity";
     const encoding = isEncoding(encodingName) ? encodingName : null;

@@ -6,7 +6,7 @@ import type { ConnectionHandle } from "./connection-handle.ts";
 import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
 import { listBytes, type RequestHead } from "./fields.ts";
 import { encodeFields } from "./hpack.ts";
-import type { KeepAlive } from "./server.ts";
+import type { KeepAlive } from "./pings.ts";
 import { type Http2Stream, IGNORE, type StreamReceiver } from "./stream.ts";
 
 const TOO_LARGE = encodeFields([

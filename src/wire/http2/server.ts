@@ -13,20 +13,7 @@ import type { TlsFiles } from "../tls/certificates.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
 import type { ConnectionSide } from "./connection-handle.ts";
 import { Http2Code } from "./frames.ts";
-import { type PingLimits, PingRules } from "./pings.ts";
-
-/** Time limits of connections, named like gRPC's channel arguments. 0 means no limit. */
-export interface KeepAlive extends PingLimits {
-  /** Silence after which the server sends a ping. */
-  readonly timeMs: number;
-  /** Time without an answer to that ping after which the connection is cut. */
-  readonly timeoutMs: number;
-  /** Time without a stream after which the connection ends. */
-  readonly idleMs: number;
-  /** Age at which the connection stops taking streams. `graceMs`: time after that until it is cut. */
-  readonly ageMs: number;
-  readonly graceMs: number;
-}
+import { type KeepAlive, PingRules } from "./pings.ts";
 
 export interface Http2Options {
   readonly hostname: string;

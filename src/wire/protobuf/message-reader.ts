@@ -9,7 +9,7 @@ import { asciiText } from "./ascii-text.ts";
 import { addEntry, LateList, LateMap } from "./late-fields.ts";
 import { MessageRoom, ObjectBytes } from "./message-room.ts";
 import { type ListType, NumberList } from "./number-list.ts";
-import { checkNumbers, integerOf, type NumberSource, readFewIntegers, readNumbers } from "./number-reader.ts";
+import { checkNumbers, integerOf, type NumberSource, readFewIntegers, readNumbers, realOf } from "./number-reader.ts";
 import { type FieldPlan, type MessagePlan, Plans, type WireField } from "./plans.ts";
 import { NotProtobuf, Wire, WireCursor } from "./wire.ts";
 
@@ -56,7 +56,11 @@ export function messageReader(messages: ReadonlyMap<string, readonly WireField[]
     }
     room.begin(bytes.length);
     const reader = new MessageReader(bytes, room);
-    return bytes.length <= SHORT_BYTES ? reader.short(plan) : yield* reader.outermost(plan);
+    const isShort = bytes.length <= SHORT_BYTES;
+    const message = isShort ? reader.short(plan, bytes.length) : yield* reader.message(plan, bytes.length);
+    // Later accesses to late elements are not counted again.
+    reader.room = UNCOUNTED;
+    return message;
   };
 }
 
@@ -89,8 +93,12 @@ class MessageReader implements NumberSource {
       if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
       else if (field === undefined || wire !== Wire.Bytes || field.wire !== wire || field.list === "numbers")
         from.skip(wire, end);
-      else if (field.message === null) this.room.text(this.#skipText(field.type, end));
-      else {
+      else if (field.message === null) {
+        const to = from.endOfBytes(end);
+        // Bytes are not copied.
+        this.room.text(field.type === "string" ? to - from.at : 0);
+        from.at = to;
+      } else {
         this.room.field();
         plans.push(field.message);
         ends.push(from.endOfBytes(end));
@@ -98,31 +106,8 @@ class MessageReader implements NumberSource {
     }
   }
 
-  /** Skips a text and returns its length. Returns 0 for bytes, which are not copied. */
-  #skipText(type: string, end: number): number {
-    const from = this.from;
-    const to = from.endOfBytes(end);
-    const bytes = to - from.at;
-    from.at = to;
-    return type === "string" ? bytes : 0;
-  }
-
-  /** Decodes the whole message. Later accesses to late elements are not counted again. */
-  *outermost(plan: MessagePlan): Pieces<PartialMessage> {
-    const message = yield* this.#message(plan, this.from.bytes.length);
-    this.room = UNCOUNTED;
-    return message;
-  }
-
-  /** Does the same as `outermost` for a short message. */
-  short(plan: MessagePlan): PartialMessage {
-    const message = this.#shortMessage(plan, this.from.bytes.length);
-    this.room = UNCOUNTED;
-    return message;
-  }
-
   /** Decodes the fields up to `end` into `message`. */
-  *#message(plan: MessagePlan, end: number, message = this.#object()): Pieces<PartialMessage> {
+  *message(plan: MessagePlan, end: number, message = this.#object()): Pieces<PartialMessage> {
     const from = this.from;
     while (from.at < end) {
       if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
@@ -132,8 +117,8 @@ class MessageReader implements NumberSource {
     return message;
   }
 
-  /** Like `#message`, without yields. Avoids a generator, which takes more memory than most fields. */
-  #shortMessage(plan: MessagePlan, end: number, message = this.#object()): PartialMessage {
+  /** Like `message`, without yields. Avoids a generator, which takes more memory than most fields. */
+  short(plan: MessagePlan, end: number, message = this.#object()): PartialMessage {
     const from = this.from;
     while (from.at < end) {
       const start = from.at;
@@ -190,12 +175,8 @@ class MessageReader implements NumberSource {
     else {
       this.room.field();
       if (isSingle(field))
-        message[field.name] = yield* this.#message(
-          field.message,
-          to,
-          message[field.name] as PartialMessage | undefined,
-        );
-      else this.#addElement(field, message, yield* this.#message(field.message, to));
+        message[field.name] = yield* this.message(field.message, to, message[field.name] as PartialMessage | undefined);
+      else this.#addElement(field, message, yield* this.message(field.message, to));
     }
   }
 
@@ -206,12 +187,11 @@ class MessageReader implements NumberSource {
     const to = from.endOfBytes(end);
     if (to - start > SHORT_BYTES) return false;
     this.room.field();
-    if (isSingle(field))
-      message[field.name] = this.#shortMessage(plan, to, message[field.name] as PartialMessage | undefined);
+    if (isSingle(field)) message[field.name] = this.short(plan, to, message[field.name] as PartialMessage | undefined);
     else if (this.room.isFull) {
       this.#check(plan, to);
       this.#lateList(field, plan, message).pushLate(start);
-    } else this.#addElement(field, message, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
+    } else this.#addElement(field, message, to === from.at ? this.#empty() : this.short(plan, to));
     return true;
   }
 
@@ -296,14 +276,13 @@ class MessageReader implements NumberSource {
     const from = this.from;
     from.at = start;
     const end = from.endOfBytes(from.bytes.length);
-    if (plan !== null) return from.at === end ? EMPTY : this.#shortMessage(plan, end);
+    if (plan !== null) return from.at === end ? EMPTY : this.short(plan, end);
     return from.at === end ? NO_BYTES : from.bytes.subarray(from.at, end);
   }
 
   #scalar(type: string, end: number): unknown {
     const from = this.from;
-    if (type === "double") return from.view.getFloat64(from.forward(8, end), true);
-    if (type === "float") return from.view.getFloat32(from.forward(4, end), true);
+    if (type === "double" || type === "float") return realOf(type, from, end);
     from.varint(end);
     return integerOf(type, from);
   }

@@ -75,7 +75,7 @@ export class MessageRoom {
   /** Counts bytes of objects. Throws a `MessageRefused`. */
   take(bytes: number): void {
     this.#objectBytes += bytes;
-    this.#count(bytes);
+    this.keep(bytes);
     if (this.#objectBytes <= this.#objectBytesMost) return;
     throw new MessageRefused({
       code: "RESOURCE_EXHAUSTED",
@@ -85,7 +85,7 @@ export class MessageRoom {
 
   /** Replaces the counted objects, which are garbage, by these. Throws a `MessageRefused`. */
   objectsAre(bytes: number): void {
-    this.#count(-this.#objectBytes);
+    this.keep(-this.#objectBytes);
     this.#objectBytes = 0;
     this.take(bytes);
   }
@@ -111,12 +111,14 @@ export class MessageRoom {
     this.#listBytes += bytes;
     this.#listWireBytes += wireBytes;
     this.#add(0);
-    this.#count(bytes);
+    this.keep(bytes);
   }
 
-  /** Counts bytes of a message's own memory, until `free`. Throws a `MessageRefused`. */
+  /** Counts bytes of memory until `free`. Throws a `MessageRefused`. */
   keep(bytes: number): void {
-    this.#count(bytes);
+    this.#bytes += bytes;
+    this.held.bytes += bytes;
+    if (this.held.bytes > this.held.most) throw new MessageRefused(tooMuchHeld(this.held));
   }
 
   /** Resets all counts, because the message is no longer needed. Returns the number of bytes that became garbage. */
@@ -139,11 +141,5 @@ export class MessageRoom {
       code: "RESOURCE_EXHAUSTED",
       message: `Received message with more fields than max (${this.fieldsMost}); --grpc-max-message-fields allows more`,
     });
-  }
-
-  #count(bytes: number): void {
-    this.#bytes += bytes;
-    this.held.bytes += bytes;
-    if (this.held.bytes > this.held.most) throw new MessageRefused(tooMuchHeld(this.held));
   }
 }

@@ -4,15 +4,6 @@
  */
 import type { MessageRoom } from "./message-room.ts";
 
-export type NumberArray =
-  | Uint8Array
-  | Int32Array
-  | Uint32Array
-  | BigInt64Array
-  | BigUint64Array
-  | Float32Array
-  | Float64Array;
-
 const ARRAYS = {
   bool: Uint8Array,
   int32: Int32Array,
@@ -25,6 +16,7 @@ const ARRAYS = {
   bytes: Uint8Array,
 } as const;
 export type ListType = keyof typeof ARRAYS;
+export type NumberArray = (typeof ARRAYS)[ListType]["prototype"];
 export const isListType = (type: string): type is ListType => type in ARRAYS;
 
 /** Empty arrays by type. Nothing is written to them. */

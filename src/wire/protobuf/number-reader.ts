@@ -99,7 +99,7 @@ function* copyReals({ from, room }: NumberSource, list: NumberList, end: number)
   if (bytes % size !== 0) throw new NotProtobuf();
   const array = list.withRoom(bytes / size, bytes, room) as Float32Array | Float64Array;
   if (array.length <= SHORT_LIST) {
-    for (const listEnd = from.at + bytes; from.at < listEnd; ) array[list.length++] = real(list.type, from, listEnd);
+    for (const listEnd = from.at + bytes; from.at < listEnd; ) array[list.length++] = realOf(list.type, from, listEnd);
     return;
   }
   const memory = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
@@ -123,7 +123,7 @@ function* run({ from, room }: NumberSource, list: NumberList, start: number, wir
   from.at = start;
   for (let left = count; left > 0; left--) {
     from.at += tagBytes;
-    if (wire !== Wire.Varint) (array as Float64Array)[list.length++] = real(type, from, end);
+    if (wire !== Wire.Varint) (array as Float64Array)[list.length++] = realOf(type, from, end);
     else {
       from.varint(end);
       put(array, words, list.length++, type, from);
@@ -185,7 +185,7 @@ function* runFrom(from: WireCursor, start: number, wire: number, end: number): P
 }
 
 /** Decodes a floating-point number. */
-const real = (type: string, from: WireCursor, end: number): number =>
+export const realOf = (type: string, from: WireCursor, end: number): number =>
   type === "float"
     ? from.view.getFloat32(from.forward(4, end), true)
     : from.view.getFloat64(from.forward(8, end), true);

@@ -9,7 +9,6 @@ export class NotProtobuf extends Error {}
 const LENGTH_MOST = 2 ** 31 - 1;
 
 export class WireCursor {
-  readonly bytes: Uint8Array;
   #view: DataView | null = null;
   at = 0;
   /** Low 32 bits of the last varint. */
@@ -17,9 +16,7 @@ export class WireCursor {
   /** High 32 bits of the last varint. */
   high = 0;
 
-  constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
-  }
+  constructor(readonly bytes: Uint8Array) {}
 
   /** Created for the first floating-point number, because most messages have none. */
   get view(): DataView {

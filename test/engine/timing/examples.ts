@@ -1,159 +1,18 @@
-/** Values of the presets' sources in milliseconds, and the largest error of our form as a share of the step. */
-export const examples: Readonly<Record<string, Example>> = {
-  "gpt-oss-120b-mxfp4-h100-tp2-vllm": {
-    prefillMs: { "128": 15.3, "1024": 33.88, "8192": 124.5 },
-    decodeMs: { "1x1024": 3.71, "32x1024": 9.391, "128x2048": 17.04 },
-    prefillError: 0.024,
-    decodeError: 0.018,
-  },
-  "llama-3.1-70b-fp8-b200-tp2-vllm": {
-    prefillMs: { "128": 15.97, "1024": 46.85, "8192": 356.3 },
-    decodeMs: { "1x1024": 16.11, "32x1024": 11.72, "128x2048": 20.91 },
-    prefillError: 0.034,
-    decodeError: 0.034,
-  },
-  "llama-3.1-70b-fp8-h100-tp2-vllm": {
-    prefillMs: { "128": 21.61, "1024": 84.28, "8192": 613.7 },
-    decodeMs: { "1x1024": 17.15, "32x1024": 19.56, "128x2048": 34.47 },
-    prefillError: 0.04,
-    decodeError: 0.029,
-  },
-  "llama-3.1-70b-fp8-h100-tp4-vllm": {
-    prefillMs: { "128": 15.96, "1024": 57.53, "8192": 398.9 },
-    decodeMs: { "1x1024": 11.04, "32x1024": 12.86, "128x2048": 22.03 },
-    prefillError: 0.055,
-    decodeError: 0.041,
-  },
-  "llama-3.1-70b-fp8-h100-tp8-vllm": {
-    prefillMs: { "128": 12.71, "1024": 42.71, "8192": 277.5 },
-    decodeMs: { "1x1024": 7.77, "32x1024": 9.481, "128x2048": 15.24 },
-    prefillError: 0.071,
-    decodeError: 0.041,
-  },
-  "llama-3.1-70b-fp8-h200-tp4-trtllm": {
-    prefillMs: { "128": 16.61, "1024": 55.73, "8192": 402.3 },
-    decodeMs: { "1x1024": 11.06, "32x1024": 13.18, "128x2048": 21.5 },
-    prefillError: 0.05,
-    decodeError: 0.086,
-  },
-  "llama-3.1-70b-fp8-h200-tp4-vllm": {
-    prefillMs: { "128": 14.06, "1024": 52.14, "8192": 383.8 },
-    decodeMs: { "1x1024": 9.199, "32x1024": 11.93, "128x2048": 18.25 },
-    prefillError: 0.061,
-    decodeError: 0.034,
-  },
-  "llama-3.1-8b-bf16-a100-tp1-vllm": {
-    prefillMs: { "128": 14.51, "1024": 64.73, "8192": 557.0 },
-    decodeMs: { "1x1024": 11.86, "32x1024": 15.58, "128x2048": 34.44 },
-    prefillError: 0.015,
-    decodeError: 0.11,
-  },
-  "llama-3.1-8b-bf16-h100-tp1-vllm": {
-    prefillMs: { "128": 7.615, "1024": 22.11, "8192": 199.7 },
-    decodeMs: { "1x1024": 6.181, "32x1024": 8.323, "128x2048": 18.13 },
-    prefillError: 0.037,
-    decodeError: 0.061,
-  },
-  "llama-3.1-8b-fp8-h200-tp1-dynamo-profile": {
-    prefillMs: {
-      "100": 19.525,
-      "1117": 38.494,
-      "2134": 49.968,
-      "3151": 63.215,
-      "4168": 87.342,
-      "5185": 104.89,
-      "6202": 123.24,
-      "7219": 143.29,
-      "8236": 171.03,
-      "9253": 194.53,
-      "10270": 232.07,
-      "11287": 240.38,
-      "12304": 262.46,
-      "13321": 296.15,
-      "14338": 313.34,
-      "15355": 354.09,
-      "16372": 375.48,
-    },
-    decodeMs: {
-      "1x350": 4.3799,
-      "263x350": 19.111,
-      "525x350": 31.072,
-      "787x350": 42.49,
-      "1x2997": 4.4274,
-      "49x2997": 9.9375,
-      "97x2997": 15.479,
-      "145x2997": 22.128,
-      "193x2997": 26.759,
-      "241x2997": 31.797,
-      "289x2997": 41.708,
-      "1x5644": 4.5107,
-      "27x5644": 10.132,
-      "53x5644": 15.117,
-      "79x5644": 19.674,
-      "105x5644": 24.905,
-      "131x5644": 31.1,
-      "157x5644": 35.802,
-      "1x8291": 4.6222,
-      "19x8291": 11.729,
-      "37x8291": 15.582,
-      "55x8291": 19.834,
-      "73x8291": 24.87,
-      "91x8291": 29.298,
-      "109x8291": 33.72,
-      "1x10938": 4.6953,
-      "15x10938": 9.7343,
-      "29x10938": 14.925,
-      "43x10938": 19.469,
-      "57x10938": 24.701,
-      "71x10938": 30.77,
-      "1x13585": 4.8265,
-      "12x13585": 9.8407,
-      "23x13585": 15.794,
-      "34x13585": 21.681,
-      "45x13585": 23.541,
-      "56x13585": 29.339,
-      "67x13585": 36.169,
-    },
-    prefillError: 0.093,
-    decodeError: 0.33,
-  },
-  "llama-3.1-8b-fp8-h200-tp1-vllm": {
-    prefillMs: { "128": 4.932, "1024": 14.9, "8192": 130.7 },
-    decodeMs: { "1x1024": 3.781, "32x1024": 5.35, "128x2048": 12.79 },
-    prefillError: 0.067,
-    decodeError: 0.06,
-  },
-  "llama-3.1-8b-fp8-l40s-tp1-vllm": {
-    prefillMs: { "128": 16.57, "1024": 52.13, "8192": 499.2 },
-    decodeMs: { "1x1024": 14.11, "32x1024": 21.01, "128x2048": 64.42 },
-    prefillError: 0.032,
-    decodeError: 0.054,
-  },
-  "qwen3-30b-a3b-bf16-h100-tp1-vllm": {
-    prefillMs: { "128": 25.62, "1024": 33.9, "8192": 153.2 },
-    decodeMs: { "1x1024": 4.682, "32x1024": 20.78, "128x2048": 32.29 },
-    prefillError: 0.021,
-    decodeError: 0.039,
-  },
-  "qwen3-32b-bf16-h100-tp2-vllm": {
-    prefillMs: { "128": 18.89, "1024": 55.49, "8192": 476.0 },
-    decodeMs: { "1x1024": 13.42, "32x1024": 16.1, "128x2048": 27.49 },
-    prefillError: 0.034,
-    decodeError: 0.029,
-  },
-  "qwen3-32b-fp8-h200-tp1-vllm": {
-    prefillMs: { "128": 17.24, "1024": 59.25, "8192": 529.7 },
-    decodeMs: { "1x1024": 12.31, "32x1024": 17.04, "128x2048": 30.63 },
-    prefillError: 0.035,
-    decodeError: 0.038,
-  },
-};
+/** Reads examples of step times from the presets' sources (examples.yaml). */
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
 
 export interface Example {
   /** Step time by prompt tokens, without a prefix. */
   readonly prefillMs: Readonly<Record<string, number>>;
   /** Step time by "sequences x context each". */
   readonly decodeMs: Readonly<Record<string, number>>;
+  /** Largest error of our form, as a share of the step. */
   readonly prefillError: number;
   readonly decodeError: number;
 }
+
+/** Examples by preset. */
+export const examples: Readonly<Record<string, Example>> = parse(
+  readFileSync(new URL("examples.yaml", import.meta.url), "utf8"),
+);

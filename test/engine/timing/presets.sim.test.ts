@@ -1,8 +1,15 @@
 /** Checks the presets in the engine: every example of their sources in the core, and every benchmark point in a replay. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { MEASURED, simulate } from "../../../bench/lib/measured.ts";
-import { POOLED, POOLED_POINTS, pooledMarkdown, ratiosOf, ratiosRow } from "../../../bench/lib/measured-tables.ts";
+import {
+  MEASURED,
+  POOLED,
+  POOLED_POINTS,
+  pooledMarkdown,
+  ratiosOf,
+  ratiosRow,
+  simulate,
+} from "../../../bench/lib/measured.ts";
 import type { Timing } from "../../../src/engine/config/step-times.ts";
 import { findPreset, presetNames } from "../../../src/engine/timing/presets.ts";
 import { holdUs, stepUs } from "../../../src/engine/timing/timing.ts";
@@ -87,7 +94,7 @@ describe("measured benchmarks", () => {
     const text = readFileSync(new URL("../../../docs/explanation/timing.md", import.meta.url), "utf8");
     const table = /<!-- measured -->\n([\s\S]*?)\n<!-- \/measured -->/.exec(text)![1]!.split("\n");
     expect(table.length).toBe(2 + Object.keys(MEASURED).length);
-    for (const preset of measured) expect(table).toContain(ratiosRow(preset));
+    for (const preset of measured) expect(table).toContain(`| ${ratiosRow(preset).join(" | ")} |`);
     expect(text).toContain(`<!-- pools -->\n${pooledMarkdown()}\n<!-- /pools -->`);
   });
 });

@@ -2,11 +2,13 @@
  * Tests TensorRT-LLM's KV cache manager separately: which blocks are reused, which are evicted first, and how long a priority
  * holds.
  */
+
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Config, SLOTS, Word } from "../../../assembly/layout.ts";
 import { CapacityPolicy, NO_TIME, PRIORITY_DEFAULT, TrtConfig, TrtWord } from "../../../assembly/trtllm/layout.ts";
+import { blockTable } from "../../assembly/core-lists.ts";
 import { Bench, parts } from "./bench.ts";
 
 const module = new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../../build/trtllm.debug.wasm")));
@@ -73,8 +75,7 @@ class Pool extends Bench {
   /** Returns the priorities of the blocks that a request holds. */
   priorities(id: number): number[] {
     const levels = (this.views.word(TrtWord.LevelsAt) >>> 0) >> 2;
-    return this.core.views
-      .blockTable(this.handle(id) % SLOTS)
+    return blockTable(this.core.views, this.handle(id) % SLOTS)
       .map((block) => this.core.views.i32[levels + block]! || PRIORITY_DEFAULT + 1)
       .map((level) => level - 1);
   }

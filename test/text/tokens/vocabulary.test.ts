@@ -5,11 +5,7 @@ import fc from "fast-check";
 import { mix } from "../../../src/base/random.ts";
 import { BLOCK_TOKENS, loadAnswers, logNormal, nextToken } from "../../../src/text/answers/answers.ts";
 import { BpeEncoder } from "../../../src/text/tokens/bpe.ts";
-import {
-  renderChat,
-  TOKENS_PER_GENERATION_PROMPT,
-  TOKENS_PER_MESSAGE,
-} from "../../../src/text/tokens/chat-template.ts";
+import { renderChat } from "../../../src/text/tokens/chat-template.ts";
 import { Detokenizer } from "../../../src/text/tokens/detokenizer.ts";
 import { HARMONY, loadVocabulary, vocabularyOf } from "../../../src/text/tokens/vocabulary.ts";
 
@@ -19,6 +15,10 @@ const vocabulary = loadVocabulary(file);
 const bpe = new BpeEncoder(file);
 const tables = loadAnswers(built("answers.bin"));
 const utf8 = new TextEncoder();
+/** Tokens of a message in addition to its content, if its role is one token: start, role, message, end. */
+const TOKENS_PER_MESSAGE = 4;
+/** Tokens that ask for the answer: start, assistant, message. */
+const TOKENS_PER_GENERATION_PROMPT = 3;
 
 function textOf(ids: Iterable<number>, skipSpecial = true): string {
   const detokenizer = new Detokenizer(vocabulary, skipSpecial);

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hostedAs } from "../../hosted.ts";
 import { main } from "../../program.ts";
+import { startProgram } from "../../started-program.ts";
 import type { Scenario, Step } from "./recordings.ts";
 
 export const OWN_MODELS = new URL("../models", import.meta.url).pathname;
@@ -72,29 +73,17 @@ async function shared(flags: readonly string[]): Promise<RunningProcess> {
 
 async function ownProcess(name: string, flags: readonly string[]): Promise<RunningProcess> {
   const command = [process.execPath, main, "serve", "--role", "triton", ...flags];
-  const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
-  let text = "";
-  const ready = Promise.withResolvers<void>();
-  const read = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const part of stream) {
-      text += decoder.decode(part, { stream: true });
-      if (/^ {2}listening .* ms$/m.test(text) && /^( {2}try| {2}metrics|.*none)/m.test(text)) ready.resolve();
-    }
-  };
-  void read(child.stdout);
-  void read(child.stderr);
-  void child.exited.then((code) => ready.reject(new Error(`${name}: the server ended with ${code}: ${text}`)));
-  const timer = setTimeout(() => ready.reject(new Error(`${name}: the server did not start: ${text}`)), START_MS);
-  await ready.promise.finally(() => clearTimeout(timer));
+  const isReady = (output: string) =>
+    /^ {2}listening .* ms$/m.test(output) && /^( {2}try| {2}metrics|.*none)/m.test(output);
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`${name}: the server did not start`)), START_MS);
+  const started = Promise.race([startProgram(command, isReady), late.promise]);
+  const server = await started.finally(() => clearTimeout(timer));
   return {
-    text: () => text,
-    signal: (signal) => child.kill(signal),
-    ended: (ms) => Promise.race([child.exited, Bun.sleep(ms).then(() => null)]),
-    async stop() {
-      child.kill("SIGKILL");
-      await child.exited;
-    },
+    text: server.output,
+    signal: server.signal,
+    ended: (ms) => Promise.race([server.exited, Bun.sleep(ms).then(() => null)]),
+    stop: async () => void (await server.stop("SIGKILL")),
   };
 }
 

@@ -1,11 +1,12 @@
 /** Tests that a table of routes answers in the same way over a socket (hot, and through Elysia) and by `handle`. */
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { WallClock } from "../../../src/base/clock.ts";
 import { application } from "../../../src/wire/http/elysia.ts";
-import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import { type Handler, type RouteEntry, routes } from "../../../src/wire/http/routes.ts";
 import type { Context } from "../../../src/wire/http/sink.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
+import { LOCAL } from "../http1/local-options.ts";
 
 const TEXT = { "content-type": "text/plain" };
 const text = (context: Context, status: number, body: string) =>
@@ -37,14 +38,7 @@ const clock = new WallClock();
 const listen = (isHot: boolean) => {
   const app = application(tableOf([...routes(HANDLERS, isHot), ...routes({ "GET /fails": fails })]));
   const server = new HttpServer(app, {
-    hostname: "127.0.0.1",
-    port: 0,
-    tls: undefined,
-    reusePort: false,
-    frontLimits: FRONT_LIMITS,
-    clock,
-    warn: () => {},
-    epochSeconds: () => 0,
+    ...{ ...LOCAL, clock },
   });
   return { app, server };
 };

@@ -1,12 +1,11 @@
 /** Tests that many open connections are reported, so that the garbage next to them is collected in small parts. */
+
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";
-import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
-
-const LISTEN = { hostname: "127.0.0.1", port: 0, reusePort: false, tls: undefined };
+import { LOCAL } from "./local-options.ts";
 
 test("each 512 connections opened beyond the first 511 are reported; closed ones do not count", async () => {
   const clock = new WallClock();
@@ -15,10 +14,7 @@ test("each 512 connections opened beyond the first 511 are reported; closed ones
   const server = new HttpServer(
     { fetch: () => new Response("answer") },
     {
-      ...LISTEN,
-      frontLimits: FRONT_LIMITS,
-      warn() {},
-      epochSeconds: () => 0,
+      ...LOCAL,
       clock,
       catchUp: () => void open++,
       crowded: () => void crowds++,

@@ -1,13 +1,14 @@
 /** Tests that overdue callbacks run between requests when many requests arrive in one turn of the event loop. */
+
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";
-import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { apiKeepAlive } from "../../../src/wire/http2/api.ts";
 import { Http2Server } from "../../../src/wire/http2/server.ts";
 import { eventually } from "../../server.ts";
 import { WireClient } from "../http2/wire-client.ts";
+import { LOCAL } from "./local-options.ts";
 
 const COUNT = 30;
 /** Work per request, in microseconds: less than the delay after which a callback counts as overdue. */
@@ -51,8 +52,7 @@ test("over HTTP/1, on a connection each", async () => {
     work();
     return new Response("done");
   };
-  const frame = { frontLimits: FRONT_LIMITS, warn() {}, epochSeconds: () => 0, tls: undefined };
-  const server = new HttpServer({ fetch }, { ...LISTEN, ...frame, clock, catchUp });
+  const server = new HttpServer({ fetch }, { ...LOCAL, clock, catchUp });
   ends.push(() => server.stop(true));
   const sockets = Array.from({ length: COUNT }, () => net.connect(server.port, "127.0.0.1"));
   for (const socket of sockets) {

@@ -1,9 +1,10 @@
 /** Tests that our server sends a web `Response` of any kind whole, and cancels its body when the client leaves. */
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
-import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
+import { LOCAL } from "./local-options.ts";
 
 const PART_BYTES = 100_000;
 /** Number of parts that exceed the limit for a body sent in one piece. */
@@ -48,14 +49,7 @@ beforeAll(() => {
   server = new HttpServer(
     { fetch: (request) => ANSWERS[new URL(request.url).pathname]!() },
     {
-      hostname: "127.0.0.1",
-      port: 0,
-      tls: undefined,
-      reusePort: false,
-      frontLimits: FRONT_LIMITS,
-      clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
-      warn() {},
-      epochSeconds: () => 0,
+      ...LOCAL,
     },
   );
 });

@@ -2,13 +2,14 @@
  * Compares our HTTP/1.1 with recordings of uvicorn, byte by byte. `recorded-http/record.py` ran a small application under
  * uvicorn; here the same application runs under our server.
  */
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import type { HttpRequest } from "../../../src/wire/http/request.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
+import { LOCAL } from "./local-options.ts";
 
 interface Recording {
   readonly name: string;
@@ -79,14 +80,8 @@ beforeAll(() => {
   server = new HttpServer(
     { fetch: answer },
     {
-      hostname: "127.0.0.1",
-      port: 0,
-      tls: undefined,
-      reusePort: false,
-      frontLimits: FRONT_LIMITS,
-      clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
+      ...LOCAL,
       warn: (what) => warned.push(what),
-      epochSeconds: () => 0,
     },
   );
 });

@@ -33,14 +33,21 @@ export const titled = (title: string, properties: Readonly<Record<string, JsonSc
 });
 /** Returns the `content` of a JSON body. */
 export const asJson = (schema: JsonSchema) => ({ "application/json": { schema } });
+/** Returns the body of a request in JSON. */
+export const bodyInJson = (schema: JsonSchema) => ({ required: true, content: asJson(schema) });
+/** Returns a response that is JSON or a stream of events. */
+export const streamable = (description: string, schema: JsonSchema): ResponseObject => ({
+  description,
+  content: { ...asJson(schema), "text/event-stream": { schema: {} } },
+});
 /** Returns a response with or without a JSON body. */
 export const answer = (description: string, schema?: JsonSchema): ResponseObject =>
   schema === undefined ? { description } : { description, content: asJson(schema) };
 
-/** Returns the schema of a body with these fields. `parameterOf`: returns the limits and the effect of a field. */
-export function bodySchema(title: string, fields: Fields, parameterOf: (name: string) => Parameter): JsonSchema {
+/** Returns the schema of a body with these fields. `parameters`: limits and effects of the fields. */
+export function bodySchema(title: string, fields: Fields, parameters: Readonly<Record<string, Parameter>>): JsonSchema {
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
-    const { limits, bounds, effect } = parameterOf(name);
+    const { limits, bounds, effect } = parameters[name]!;
     const description = [limits && `${capital(limits)}.`, `${capital(effectText(effect))}.`].filter(Boolean).join(" ");
     return [name, { ...type.schema, ...bounds, ...(value === undefined ? {} : { default: value }), description }];
   });

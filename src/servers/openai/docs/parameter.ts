@@ -36,3 +36,42 @@ export const NO_SAMPLER = here("changes what is sampled; answers are drawn witho
 export const RENDER_ONLY = neither("for the render routes; ignored where an answer is generated");
 export const TEMPLATE = here("a variable of the model's chat template; the built-in template has none");
 export const INT64 = "64 bits, signed";
+
+const TRUSTING = refusing("400 unless empty: needs a server that trusts its clients");
+
+/** Rows that the tables of chats, responses and messages share. */
+export const IN_ALL = {
+  mm_payload: { effect: RENDER_ONLY },
+  return_mm_kwargs: { effect: RENDER_ONLY },
+  ec_transfer_params: { effect: neither("without a connector") },
+  vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
+} as const;
+/** Rows that the tables of chats and responses share. */
+export const IN_CHATS_AND_RESPONSES = {
+  ...IN_ALL,
+  session_id: { effect: neither("for connectors and routers in front") },
+  ignore_eos: { effect: seen("the answer does not end by itself, but continues to its limit") },
+  media_io_kwargs: TRUSTING,
+  mm_processor_kwargs: TRUSTING,
+  priority: {
+    limits: INT64,
+    effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
+  },
+} as const;
+/** Rows that the tables of responses and messages share. */
+export const IN_RESPONSES_AND_MESSAGES = {
+  ...IN_ALL,
+  temperature: {
+    limits: "0 or more",
+    effect: seen("at 0 the prompt decides the text; else no effect, because answers are drawn without a model"),
+  },
+  top_k: { limits: "0 or more, or -1", effect: NO_SAMPLER },
+  top_p: { limits: "above 0, at most 1", effect: NO_SAMPLER },
+  cache_salt: {
+    limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
+    effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
+  },
+  watermarking: { effect: neither("without a watermark configuration") },
+  kv_transfer_params: { effect: neither("without a connector") },
+  chat_template_kwargs: { effect: TEMPLATE },
+} as const;

@@ -5,10 +5,8 @@
 
 import type { Backend } from "../../../kernel/backend.ts";
 import { routes } from "../../../wire/http/routes.ts";
-import { Http } from "../front/http.ts";
+import type { Http } from "../front/http.ts";
 import { JsonParts } from "../front/send-parts.ts";
-import { servedBy } from "../front/served.ts";
-import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operations } from "./operations.ts";
 
@@ -18,18 +16,25 @@ interface OperationsSource {
   operations(): Promise<Operations>;
 }
 
-/** Returns the routes of these pages. For a server without `disableFastapiDocs`. */
-export function docsRoutes(kernel: OpenAiKernel, dialects: readonly OperationsSource[]) {
-  const http = new Http(kernel, {});
-  const served = { ...servedBy(kernel.config), "/metrics": ["GET"] };
+/**
+ * Returns the routes of these pages. For a server without `disableFastapiDocs`. `served`: methods of each path. `about`:
+ * description of the server, by default of vLLM.
+ */
+export function docsRoutes(
+  http: Http,
+  backend: Pick<Backend, "spare">,
+  served: Readonly<Record<string, readonly string[]>>,
+  dialects: readonly OperationsSource[],
+  about?: string,
+) {
   let document: ReturnType<typeof describe> | undefined;
   const json = async () => {
-    document ??= describe(served, dialects, kernel.backend);
+    document ??= describe(served, dialects, backend, about);
     return (await document).json;
   };
   let page: Promise<JsonParts> | undefined;
   const html = () => {
-    page ??= json().then(async () => pageOf((await document!).document, kernel.backend));
+    page ??= json().then(async () => pageOf((await document!).document, backend));
     return page;
   };
   return routes({
@@ -47,6 +52,7 @@ async function describe(
   served: Readonly<Record<string, readonly string[]>>,
   dialects: readonly OperationsSource[],
   { spare }: Pick<Backend, "spare">,
+  about?: string,
 ) {
   const operations: Operations[] = [];
   for (const dialect of dialects) {
@@ -56,7 +62,7 @@ async function describe(
   await spare();
   const { openApi, printed } = await import("./document.ts");
   await spare();
-  const document = openApi(served, Object.assign({}, ...operations));
+  const document = openApi(served, Object.assign({}, ...operations), about);
   await spare();
   return { document, json: JsonParts.of(printed(document)) };
 }

@@ -3,7 +3,7 @@
 import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
 import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import { readJson } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
@@ -83,5 +83,5 @@ export function* fitting(type: Type<CheckedFields>, body: PythonValue): Pieces<C
   const checked = yield* type.pieces!(body, state);
   if (checked !== FAIL) return checked;
   state.prefix(0, "body");
-  throw new RefusedRequest(validationErrors(state.errors!, state.count));
+  refuse(validationErrors(state.errors!, state.count));
 }

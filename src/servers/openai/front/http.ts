@@ -22,9 +22,9 @@ export type { Context } from "../../../wire/http/sink.ts";
 
 const JSON_HEADERS = { server: "uvicorn", "content-type": "application/json", vary: "Origin" };
 const HTML_HEADERS = { ...JSON_HEADERS, "content-type": "text/html; charset=utf-8" };
+/** Headers of an answer without a content type. */
 const EMPTY_HEADERS = { server: "uvicorn", vary: "Origin" };
 const STREAM_HEADERS = { server: "uvicorn", "content-type": "text/event-stream; charset=utf-8", vary: "Origin" };
-const TEXT_HEADERS = { server: "uvicorn", vary: "Origin" };
 
 /** Marks an answer whose body is the stream that `open` has opened. */
 const OPENED = Symbol("opened");
@@ -124,7 +124,7 @@ export class Http {
 
   /** Answers with a text that has no content-type. */
   text(context: Context, body: string, status = 200): Response {
-    return this.#answer(context, status, body, TEXT_HEADERS);
+    return this.#answer(context, status, body, EMPTY_HEADERS);
   }
 
   /** Answers with a text of this content-type, without the application's header `vary`. */

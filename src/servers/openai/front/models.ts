@@ -2,24 +2,16 @@
 
 import type { Ids } from "../../../base/random.ts";
 import type { LoraModule } from "../../../kernel/kernel-config.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { unknownModel } from "../request/errors.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { Limits } from "../request/request.ts";
-
-interface ModelCard {
-  readonly id: string;
-  /** Path of the model, or of the adapter. */
-  readonly root: string;
-  readonly parent: string | null;
-  readonly maxModelLen: number | null;
-}
 
 /** Throws `RefusedRequest` if the model is not served. Null and "" stand for the first served model. */
 export function checkModel(model: string | null, limits: Limits): void {
   if (model === null || model === "" || limits.takesAnyModel) return;
   if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
-    throw new RefusedRequest(unknownModel(model, limits));
+    refuse(unknownModel(model, limits));
 }
 
 /**
@@ -32,20 +24,16 @@ export function modelList(
   created: number,
   newId: Ids,
 ): string {
-  const cards: ModelCard[] = [
-    ...servedModelNames.map((id) => ({ id, root: model, parent: null, maxModelLen: engine.maxModelLen })),
-    ...loraModules.map(({ name, path, baseModelName }) => ({
-      id: name,
-      root: path,
-      parent: baseModelName ?? servedModelNames[0]!,
-      maxModelLen: null,
-    })),
+  const card = (id: string, root: string, parent: string | null, maxModelLen: number | null) => {
+    const permission = `{"id":"modelperm-${newId(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
+    const [idText, rootText, parentText] = [id, root, parent].map((text) => JSON.stringify(text));
+    return `{"id":${idText},"object":"model","created":${created},"owned_by":"vllm","root":${rootText},"parent":${parentText},"max_model_len":${maxModelLen},"permission":[${permission}]}`;
+  };
+  const cards = [
+    ...servedModelNames.map((id) => card(id, model, null, engine.maxModelLen)),
+    ...loraModules.map(({ name, path, baseModelName }) =>
+      card(name, path, baseModelName ?? servedModelNames[0]!, null),
+    ),
   ];
-  return `{"object":"list","data":[${cards.map((card) => cardText(card, created, newId))}]}`;
-}
-
-function cardText({ id, root, parent, maxModelLen }: ModelCard, created: number, newId: Ids): string {
-  const permission = `{"id":"modelperm-${newId(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
-  const [idText, rootText, parentText] = [id, root, parent].map((text) => JSON.stringify(text));
-  return `{"id":${idText},"object":"model","created":${created},"owned_by":"vllm","root":${rootText},"parent":${parentText},"max_model_len":${maxModelLen},"permission":[${permission}]}`;
+  return `{"object":"list","data":[${cards}]}`;
 }

@@ -1,5 +1,6 @@
 /** Reads the header by which a request orders its answer (docs/how-to/scripts.md). */
 
+import { resultOrError } from "../../../base/result-or-error.ts";
 import { BrokenScript, type Order, parseOrder } from "../../../text/canned/script.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import { requestOrdersOf } from "../request/request-orders.ts";
@@ -11,19 +12,15 @@ let last: { readonly text: string; readonly order: Order | BrokenScript } | null
 
 /** Reads the order in a header's text. Throws `BrokenScript`. */
 export function orderInHeader(text: string): Order {
-  if (last?.text !== text) last = { text, order: read(text) };
-  if (last.order instanceof BrokenScript) throw last.order;
-  return last.order;
+  const order = read(text);
+  if (order instanceof BrokenScript) throw order;
+  return order;
 }
 
 /** Reports whether a header orders the server to continue an engine that a script has stopped. A broken order does not. */
 export function releasesEngine(text: string): boolean {
-  try {
-    return orderInHeader(text).releases;
-  } catch (error) {
-    if (error instanceof BrokenScript) return false;
-    throw error;
-  }
+  const order = read(text);
+  return !(order instanceof BrokenScript) && order.releases;
 }
 
 /** Reports whether a script may stop the engine, so that the order `release` can have an effect. */
@@ -33,10 +30,6 @@ export function mayRelease({ config, text: { canned } }: OpenAiKernel): boolean 
 }
 
 function read(text: string): Order | BrokenScript {
-  try {
-    return parseOrder(text);
-  } catch (error) {
-    if (error instanceof BrokenScript) return error;
-    throw error;
-  }
+  if (last?.text !== text) last = { text, order: resultOrError(BrokenScript, () => parseOrder(text)) };
+  return last.order;
 }

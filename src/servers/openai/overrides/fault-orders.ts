@@ -3,6 +3,7 @@
  * comes first, then that of a rule in `--fault-plan`, then one fault by chance (`--fault-rate`). Loads the code of faults at the
  * first use.
  */
+import { resultOrError } from "../../../base/result-or-error.ts";
 import type { SubstituteAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
@@ -124,20 +125,16 @@ export class FaultOrders {
       "../../../faults/order.ts"
     );
     const { config, live, time, truth } = this.kernel;
-    let plan: Plan | null;
-    try {
-      const { faultRate = 0, faultTypes = [] } = live.values.faults.get();
-      const { seed } = config.engine;
-      if (typeof ordered === "string") plan = parsePlan(ordered);
-      else
-        plan =
-          ordered ?? planByChance(faultRate / 100, faultTypes, seed, key, subject.over === "grpc" ? "grpc" : "1.1");
-    } catch (error) {
-      if (error instanceof BrokenPlan) return badRequest(`understudy: ${error.message}`, "understudy");
-      throw error;
-    }
-    if (plan === null) return null;
     const { over, open, target } = subject;
+    const byChance = () => {
+      const { faultRate = 0, faultTypes = [] } = live.values.faults.get();
+      return planByChance(faultRate / 100, faultTypes, config.engine.seed, key, over === "grpc" ? "grpc" : "1.1");
+    };
+    const plan = resultOrError(BrokenPlan, () =>
+      typeof ordered === "string" ? parsePlan(ordered) : (ordered ?? byChance()),
+    );
+    if (plan instanceof BrokenPlan) return badRequest(`understudy: ${plan.message}`, "understudy");
+    if (plan === null) return null;
     if (!trusted && plan.faults.some((fault) => reachesOthers(fault, over !== "1.1"))) return faultNotAllowed;
     const { consumed } = this.counts;
     const witness = truth.faultWitness?.(key);

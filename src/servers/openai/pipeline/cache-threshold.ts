@@ -5,7 +5,7 @@
 
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { get, type PythonDict, toPlain } from "../../pydantic/value.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { badRequest } from "../request/errors.ts";
@@ -28,7 +28,7 @@ export function thresholdOf(body: PythonDict): number | null {
   const value = toPlain(get(body, FIELD) ?? null);
   if (value === null) return null;
   if (typeof value !== "number" && typeof value !== "bigint")
-    throw new RefusedRequest(badRequest(`${FIELD} takes a number from 0 to 1`, FIELD));
+    refuse(badRequest(`${FIELD} takes a number from 0 to 1`, FIELD));
   return value >= 0 && value <= 1 ? Number(value) : null;
 }
 

@@ -1,7 +1,7 @@
 /** Creates the host of dialects that translate their bodies into chats (see dialect.ts). */
 
 import { inTurns } from "../../../base/pieces.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { checkModel } from "../front/models.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { internalError } from "../request/errors.ts";
@@ -34,11 +34,11 @@ export function dialectHost(generator: Generator, chat: DialectHost["chat"]): Di
     inTurns: (work) => inTurns(work, backend),
     async promptTokens(request) {
       const encoding = await encodeInTurns(request, text.model, limits, backend);
-      if ("error" in encoding) throw new RefusedRequest(encoding.error);
+      if ("error" in encoding) refuse(encoding.error);
       const [ids] = await Promise.all(encoding.prompts);
-      if (ids === undefined) throw new RefusedRequest(internalError);
+      if (ids === undefined) refuse(internalError);
       const checked = checkPrompt(request, ids.length, true, limits);
-      if ("error" in checked) throw new RefusedRequest(checked.error);
+      if ("error" in checked) refuse(checked.error);
       return ids.length;
     },
     follow: (context, log, from) => follow(http, context, log, from),

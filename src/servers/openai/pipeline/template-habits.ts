@@ -1,4 +1,5 @@
 /** Finds out two properties of a chat template by rendering test messages. Like vLLM, does so once, when first needed. */
+import { resultOrError } from "../../../base/result-or-error.ts";
 import { type RenderChat, TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import type { ReadingHost } from "./dialect.ts";
 
@@ -24,13 +25,8 @@ export function templateHabits(
 /** Reports whether the template refuses a system message after the first message. */
 function refusesInlineSystem(renderChat: RenderChat): boolean {
   const message = (role: string) => ({ role, content: "t" });
-  try {
-    renderChat([message("system"), message("user"), message("system"), message("user")], false, false, null);
-    return false;
-  } catch (error) {
-    if (error instanceof TemplateRefusal) return true;
-    throw error;
-  }
+  const messages = ["system", "user", "system", "user"].map(message);
+  return resultOrError(TemplateRefusal, () => renderChat(messages, false, false, null)) instanceof TemplateRefusal;
 }
 
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
@@ -39,12 +35,9 @@ const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
 function ignoresEffort(renderChat: RenderChat): boolean {
   const rendered = (effort: string): string | null => {
     const names = { reasoning_effort: effort, enable_thinking: effort !== "none" };
-    try {
-      return JSON.stringify(renderChat([{ role: "user", content: "Hi" }], true, false, null, names));
-    } catch (error) {
-      if (error instanceof TemplateRefusal) return null;
-      throw error;
-    }
+    const messages = [{ role: "user", content: "Hi" }];
+    const parts = resultOrError(TemplateRefusal, () => renderChat(messages, true, false, null, names));
+    return parts instanceof TemplateRefusal ? null : JSON.stringify(parts);
   };
   const without = rendered("none");
   return without === null || EFFORTS.some((effort) => rendered(effort) === without);

@@ -78,8 +78,7 @@ export function choiceWriterOf(
       }
       return { answers };
     } catch (error) {
-      if (error instanceof BrokenStructure) return { error: badRequest(error.message) };
-      throw error;
+      return { error: badRequest(brokenIn(error)) };
     }
   };
 }
@@ -93,13 +92,8 @@ function brokenIn(error: unknown): string {
 /** Returns a writer that only checks the constraint, for a request whose answer is ordered. */
 export function constraintCheckerOf(structure: Structure, encoder: Encoder): ChoiceWriter {
   return async () => {
-    try {
-      await written(encoder, structure, []);
-      return { answers: [] };
-    } catch (error) {
-      if (error instanceof BrokenStructure) return { error: badRequest(error.message) };
-      throw error;
-    }
+    const broken = await written(encoder, structure, []).then(() => null, brokenIn);
+    return broken === null ? { answers: [] } : { error: badRequest(broken) };
   };
 }
 
@@ -124,14 +118,8 @@ function planner(
     const { habits, kind } = tools;
     const called = calledOf(use, seed, calls, habits?.another);
     if (called.length === 0) return null;
-    const plan = {
-      form: kind.name,
-      text: "",
-      spaced: free,
-      calls: called.map(planned),
-      callsBefore: callsBefore(request),
-    };
-    return { ...plan, ...(habits ? { habits } : {}) };
+    const plan = { form: kind.name, text: "", spaced: free, calls: called.map(planned) };
+    return { ...plan, callsBefore: callsBefore(request), ...(habits ? { habits } : {}) };
   };
 }
 

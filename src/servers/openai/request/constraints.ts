@@ -9,7 +9,7 @@ import { PythonJsonFailure, plainPieces } from "../../pydantic/json.ts";
 import { tooDeep } from "../../pydantic/read-body.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
-import { validationRefusal } from "./errors.ts";
+import { refuseValue } from "./errors.ts";
 
 export type StructuredOutputs = ReadonlyMap<string, unknown>;
 
@@ -39,7 +39,7 @@ export function checkOneConstraint(outputs: StructuredOutputs): void {
     count > 1
       ? "You can only use one kind of structured outputs constraint but multiple are specified"
       : "You must use one kind of structured outputs constraint but none are specified";
-  throw validationRefusal(`${problem}: ${repr(all)}`);
+  refuseValue(`${problem}: ${repr(all)}`);
 }
 
 const MAX_NESTING = 64;

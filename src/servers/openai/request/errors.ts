@@ -3,7 +3,7 @@
  * errors that vLLM does not have.
  */
 
-import { type ErrorAnswer, errorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, errorAnswer, refuse } from "../../pydantic/refusals.ts";
 import type { Limits } from "./request.ts";
 
 /** Returns the 400 that vLLM answers after a `ValueError` or `TypeError`, with its text. */
@@ -19,9 +19,9 @@ export function validationError(message: string, parameter?: string, value?: str
   return badRequest(extras.length > 0 ? `${message} (${extras.join(", ")})` : message, parameter ?? null);
 }
 
-/** Returns the answer of `validationError` as an exception to throw. */
-export function validationRefusal(message: string, parameter?: string, value?: string): RefusedRequest {
-  return new RefusedRequest(validationError(message, parameter, value));
+/** Throws the answer of `validationError` as a `RefusedRequest`. */
+export function refuseValue(message: string, parameter?: string, value?: string): never {
+  refuse(validationError(message, parameter, value));
 }
 
 /** Returns the 500 that vLLM answers after an unexpected exception (AttributeError, KeyError), with Python's text. */

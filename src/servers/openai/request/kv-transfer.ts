@@ -8,7 +8,7 @@ import type { LiveValue } from "../../../base/live-value.ts";
 import { mix } from "../../../base/random.ts";
 import type { KvTransferTime } from "../../../kernel/kernel-config.ts";
 import { normal } from "../../../text/answers/answers.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { get, type PythonDict } from "../../pydantic/value.ts";
 import { badRequest } from "./errors.ts";
 import type { KvTransfer } from "./request.ts";
@@ -26,8 +26,7 @@ const SALT = 0x510e527f;
 /** Reads `kv_transfer_params`. Returns null if it asks for nothing. Throws `RefusedRequest` if a remote decode should be streamed. */
 export function kvTransferOf(field: PythonDict, streams: boolean): KvTransfer | null {
   const [remotePrefill, remoteDecode] = [isTrue(field, "do_remote_prefill"), isTrue(field, "do_remote_decode")];
-  if (remoteDecode && streams)
-    throw new RefusedRequest(badRequest("an answer with do_remote_decode cannot be streamed", "stream"));
+  if (remoteDecode && streams) refuse(badRequest("an answer with do_remote_decode cannot be streamed", "stream"));
   return remotePrefill || remoteDecode ? { remotePrefill, remoteDecode } : null;
 }
 

@@ -10,24 +10,13 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { repr, reprPieces } from "../../pydantic/repr.ts";
 import { type Int, toInt } from "../../pydantic/value.ts";
 import { validationError } from "./errors.ts";
-import type { BadWords, LogitBias, SamplingFields } from "./request.ts";
+import type { BadWords, IdLists, LogitBias } from "./request.ts";
 import { outside, outsideError, PYTHON_INT } from "./sampling.ts";
 
 /** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */
 export const MAX_BAD_WORDS = 128;
 const MAX_BIAS = 100;
 const MAX_LOGPROB_TOKEN_IDS = 128;
-
-type IdLists = Pick<
-  SamplingFields,
-  | "logitBias"
-  | "biasKeysError"
-  | "stopTokenIds"
-  | "allowedTokenIds"
-  | "idsError"
-  | "logprobTokenIds"
-  | "logprobIdsError"
->;
 
 /** Lists as the request has them. Null: absent. */
 interface SentLists {

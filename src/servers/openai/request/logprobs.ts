@@ -5,7 +5,7 @@
 
 import { mix } from "../../../base/random.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
-import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 import { codePoints } from "../../pydantic/value.ts";
 import type { LogprobSource } from "./logprob-source.ts";
@@ -151,7 +151,7 @@ export class Logprobs {
     );
     yield '],"tokens":[';
     restart();
-    yield* listed(all, 1, (id) => quote(shown(id)));
+    yield* listed(all, 1, (id) => quotedJson(shown(id)));
     yield '],"top_logprobs":[';
     restart();
     const most = this.chosen === null ? this.#count + 1 : undefined;
@@ -190,22 +190,22 @@ export class Logprobs {
     const { text, logprob } = entries[0]!;
     const top = entries.slice(0, this.chosen === null ? this.#count : entries.length).map((entry) => {
       const shown = this.#shown(entry.id, entry.text);
-      return `{"token":${quote(shown)},"logprob":${number(entry.logprob)},"bytes":${bytesOf(shown)}}`;
+      return `{"token":${quotedJson(shown)},"logprob":${number(entry.logprob)},"bytes":${bytesOf(shown)}}`;
     });
-    return `{"token":${quote(this.#shown(id, text))},"logprob":${number(logprob)},"bytes":${bytesOf(text)},"top_logprobs":[${top}]}`;
+    return `{"token":${quotedJson(this.#shown(id, text))},"logprob":${number(logprob)},"bytes":${bytesOf(text)},"top_logprobs":[${top}]}`;
   }
 
   /** Returns an object like a Python dict: a text that appears again keeps its place and takes the new value. */
   #topObject(entries: readonly Entry[]): string {
     const values = new Map<string, number>();
     for (const { id, text, logprob } of entries) values.set(this.#shown(id, text), logprob);
-    return `{${Array.from(values, ([text, logprob]) => `${quote(text)}:${number(logprob)}`)}}`;
+    return `{${Array.from(values, ([text, logprob]) => `${quotedJson(text)}:${number(logprob)}`)}}`;
   }
 
   #promptObject(entries: readonly Entry[]): string {
     let items = "";
     for (const { id, text, logprob, rank } of entries) {
-      items += `${items === "" ? "" : ","}"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":"${escapeJson(text)}"}`;
+      items += `${items === "" ? "" : ","}"${id}":{"logprob":${number(logprob)},"rank":${rank},"decoded_token":${quotedJson(text)}}`;
     }
     return `{${items}}`;
   }
@@ -278,10 +278,6 @@ function* listed(ids: ArrayLike<number>, candidates: number, textOf: (id: number
     part = "";
   }
   yield part;
-}
-
-function quote(text: string): string {
-  return `"${escapeJson(text)}"`;
 }
 
 function number(value: number): string {

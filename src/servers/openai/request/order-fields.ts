@@ -1,17 +1,14 @@
 /** Reads the fields of a body that order how the answer goes or ends: `understudy` and `repetition_detection`. */
 
+import { resultOrError } from "../../../base/result-or-error.ts";
 import { BrokenScript, readOrder } from "../../../text/canned/script.ts";
 import { type Int, type PythonValue, toPlain } from "../../pydantic/value.ts";
 import type { CommonRequest, Repetition } from "./request.ts";
 
 /** Reads the field `understudy`. `exact`: the value comes from the exact parser. */
 export function orderOf(value: PythonValue, exact: boolean): CommonRequest["order"] {
-  try {
-    return readOrder(exact ? toPlain(value) : value);
-  } catch (error) {
-    if (error instanceof BrokenScript) return { broken: error.message };
-    throw error;
-  }
+  const order = resultOrError(BrokenScript, () => readOrder(exact ? toPlain(value) : value));
+  return order instanceof BrokenScript ? { broken: order.message } : order;
 }
 
 /** Reads `repetition_detection`. `least`: fewest output tokens. Returns null if it looks for nothing. */

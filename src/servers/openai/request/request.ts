@@ -7,18 +7,8 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
 import type { SamplingDefaults } from "./sampling-defaults.ts";
 
-/** Fields that vLLM checks later (`sampling.ts`). Most have no effect on the answer here. Nulls are replaced by defaults. */
-export interface SamplingFields {
-  readonly n: Int;
-  readonly maxTokens: Int | null;
-  readonly maxTokensParam: "max_tokens" | "max_completion_tokens" | "max_output_tokens";
-  readonly minTokens: Int;
-  readonly topP: number;
-  readonly topK: Int;
-  readonly minP: number;
-  readonly presencePenalty: number;
-  readonly frequencyPenalty: number;
-  readonly repetitionPenalty: number;
+/** Lists of a request that may be long. `lists.ts` checks and shortens them. */
+export interface IdLists {
   /** Effect of `logit_bias`. Null: absent. */
   readonly logitBias: LogitBias | null;
   /** The engine's refusal of keys of `logit_bias` that are not integers. Null: all are. */
@@ -29,14 +19,28 @@ export interface SamplingFields {
   readonly allowedTokenIds: readonly number[] | null;
   /** The engine's refusal of ids outside the vocabulary in these three lists, which are then empty. Null: all are valid. */
   readonly idsError: ErrorAnswer | null;
-  readonly badWords: BadWords;
-  /** Log probabilities per output token. Null: none. */
-  readonly logprobs: Int | null;
-  readonly promptLogprobs: Int | null;
   /** Value of `logprob_token_ids`, cut to the largest permitted number. */
   readonly logprobTokenIds: readonly Int[] | null;
   /** The engine's refusal of `logprob_token_ids`. Null: they are valid. */
   readonly logprobIdsError: ErrorAnswer | null;
+}
+
+/** Fields that vLLM checks later (`sampling.ts`). Most have no effect on the answer here. Nulls are replaced by defaults. */
+export interface SamplingFields extends IdLists {
+  readonly n: Int;
+  readonly maxTokens: Int | null;
+  readonly maxTokensParam: "max_tokens" | "max_completion_tokens" | "max_output_tokens";
+  readonly minTokens: Int;
+  readonly topP: number;
+  readonly topK: Int;
+  readonly minP: number;
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
+  readonly repetitionPenalty: number;
+  readonly badWords: BadWords;
+  /** Log probabilities per output token. Null: none. */
+  readonly logprobs: Int | null;
+  readonly promptLogprobs: Int | null;
   readonly thinkingTokenBudget: Int | null;
   readonly routedExpertsPromptStart: Int;
   readonly truncatePromptTokens: Int | null;

@@ -2,8 +2,8 @@
  * Reads arguments that models write between tags, with one reader per format. Sources in vLLM 0.33: `parser/qwen3.py`,
  * `parser/minimax_m2.py`, `parser/glm47_moe.py`, `parser/deepseek_v4.py`.
  */
-import { parsePython } from "../../pydantic/json.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
+import { pythonJsonIn } from "./parser-parts.ts";
 
 type Match = RegExpExecArray | RegExpMatchArray;
 
@@ -93,21 +93,12 @@ export function dsmlArguments(raw: string, open: boolean): Map<string, PythonVal
   const members = new Map<string, PythonValue>();
   let end = 0;
   for (const match of raw.matchAll(DSML)) {
-    members.set(match[1]!, match[2] === "true" ? match[3]! : (jsonValue(match[3]!) ?? match[3]!));
+    members.set(match[1]!, match[2] === "true" ? match[3]! : (pythonJsonIn(match[3]!) ?? match[3]!));
     end = match.index + match[0].length;
   }
   const rest = open ? DSML_OPEN.exec(raw.slice(end)) : null;
   if (rest === null) return members;
-  const value = rest[2] === "true" ? rest[3]! : jsonValue(rest[3]!);
+  const value = rest[2] === "true" ? rest[3]! : pythonJsonIn(rest[3]!);
   if (value !== undefined) members.set(rest[1]!, value);
   return members;
-}
-
-/** Parses JSON. Returns undefined if it is malformed. */
-function jsonValue(text: string): PythonValue | undefined {
-  try {
-    return parsePython(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -3,8 +3,8 @@
  * (`tool_parsers/utils.py`, `extract_types_from_schema` and `coerce_to_schema_type`).
  */
 import { pythonDumps } from "../../pydantic/dumps.ts";
-import { parsePython } from "../../pydantic/json.ts";
 import { get, isDict, isList, keysOf, PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
+import { pythonJsonIn } from "./parser-parts.ts";
 
 /** JSON schemas by property. */
 export type Properties = Readonly<Record<string, unknown>>;
@@ -89,12 +89,8 @@ function float(text: string): PythonValue | undefined {
 }
 
 function json(text: string): PythonValue | undefined {
-  try {
-    const value = parsePython(text);
-    return allFinite(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = pythonJsonIn(text);
+  return value !== undefined && allFinite(value) ? value : undefined;
 }
 
 function allFinite(value: PythonValue): boolean {

@@ -4,10 +4,11 @@
  */
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
-import { coerceValue, type Properties, streamsAsText } from "./argument-types.ts";
+import { coerceValue, streamsAsText } from "./argument-types.ts";
 import type { CallGrammar, CallState } from "./grammar.ts";
 import { isPlain, OpenJson } from "./growing-text.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
+import { addCall, propertiesOf } from "./parser-parts.ts";
 
 /** The state of a tool call. */
 interface CallSlot {
@@ -62,11 +63,6 @@ export class EngineParser implements ToolParser {
     this.#marks = [...grammar.tags, ...grammar.marks, ...tokens.dropped].sort((a, b) => b.length - a.length);
     this.#firsts = new Set(this.#marks.map((mark) => mark[0]!));
     this.#suppressed = use.choice === "none" && use.tools.length > 0;
-  }
-
-  #properties(name: string): Properties {
-    const found = this.use.tools.find((tool) => tool.name === name)?.parameters as { properties?: Properties } | null;
-    return found?.properties ?? {};
   }
 
   push(text: string, ids: readonly number[]): Delta | null {
@@ -203,7 +199,7 @@ export class EngineParser implements ToolParser {
   }
 
   #send(slot: CallSlot, json: string, parts: OutputParts): void {
-    parts.call({ index: this.#slots.length - 1, arguments: json.slice(slot.sent.length) });
+    addCall(parts.calls, { index: this.#slots.length - 1, arguments: json.slice(slot.sent.length) });
     slot.sent = json;
   }
 
@@ -217,7 +213,7 @@ export class EngineParser implements ToolParser {
     const slot = this.#slots.at(-1)!;
     slot.raw += text;
     if (!slot.named) this.#name(slot, parts);
-    if (slot.named) parts.call({ index: this.#slots.length - 1, arguments: text });
+    if (slot.named) addCall(parts.calls, { index: this.#slots.length - 1, arguments: text });
   }
 
   /** Sends the name once it is complete, unless the grammar requires it to be a tool of the request and it is not. */
@@ -225,7 +221,7 @@ export class EngineParser implements ToolParser {
     this.#settleName(slot, "");
     if (slot.name === "" || !this.#isKnown(slot.name)) return;
     slot.named = true;
-    parts.call({ id: slot.id, typed: true, index: this.#slots.length - 1, name: slot.name });
+    addCall(parts.calls, { id: slot.id, typed: true, index: this.#slots.length - 1, name: slot.name });
   }
 
   /** Derives name and id from a call's header. `unreadable`: the name if the header contains no id. */
@@ -260,11 +256,11 @@ export class EngineParser implements ToolParser {
       this.#settleName(slot, slot.name);
       if (slot.name !== "" && this.#isKnown(slot.name)) {
         slot.named = true;
-        parts.call({ id: slot.id, typed: true, index, name: slot.name, arguments: rest });
+        addCall(parts.calls, { id: slot.id, typed: true, index, name: slot.name, arguments: rest });
         rest = "";
       }
     }
-    if (rest !== "" && slot.named) parts.call({ index, arguments: rest });
+    if (rest !== "" && slot.named) addCall(parts.calls, { index, arguments: rest });
   }
 
   /** Returns the JSON of all arguments of a complete call. */
@@ -274,7 +270,7 @@ export class EngineParser implements ToolParser {
 
   /** Returns the arguments in their order, converted to the tool's schema. `open`: includes an incomplete last value. */
   #members(raw: string, open: boolean, name: string): [string, PythonValue][] {
-    const properties = this.#properties(name.trim());
+    const properties = propertiesOf(this.use, name.trim());
     const members = this.grammar.read!(raw, open, properties) ?? new Map();
     return [...members].map(([key, value]) => [key, coerceValue(value, properties[key])]);
   }
@@ -286,7 +282,7 @@ export class EngineParser implements ToolParser {
     if (last === undefined) return "";
     const pairs = members.map(([key, value]) => `${dumpsString(key)}: ${pythonDumps(value)}, `);
     const head = `{${pairs.join("")}${dumpsString(last[0])}: `;
-    const isText = typeof last[1] === "string" && streamsAsText(last[0], this.#properties(name.trim()));
+    const isText = typeof last[1] === "string" && streamsAsText(last[0], propertiesOf(this.use, name.trim()));
     return isText ? head + dumpsString(last[1] as string).slice(0, -1) : head;
   }
 
@@ -350,12 +346,5 @@ class OutputParts {
 
   tool(suppressed: boolean): void {
     if (!suppressed) this.toolSeen = true;
-  }
-
-  /** Adds a delta. Several deltas of one call are merged. */
-  call(delta: CallDelta): void {
-    const same = this.calls.find(({ index }) => index === delta.index);
-    if (same === undefined) this.calls.push(delta);
-    else if (delta.arguments !== undefined) same.arguments = (same.arguments ?? "") + delta.arguments;
   }
 }

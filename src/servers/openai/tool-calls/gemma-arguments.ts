@@ -1,5 +1,6 @@
 /** Reads arguments in the format of Gemma 4: `city:<|"|>Rome<|"|>,n:42,at:{x:1}`. Source: vLLM 0.33, `parser/gemma4.py`. */
 import type { PythonValue } from "../../pydantic/value.ts";
+import { overlap } from "./parser-parts.ts";
 
 /** The token on both sides of a string. */
 export const STRING_MARK = '<|"|>';
@@ -98,7 +99,8 @@ class Reader {
     this.#at = end < 0 ? this.text.length : end + STRING_MARK.length;
     if (end >= 0) return this.text.slice(from, end);
     const value = this.text.slice(from);
-    return this.open ? withoutPartialMark(value) : value;
+    // The last characters may be the beginning of the closing mark.
+    return this.open ? value.slice(0, value.length - overlap(value, STRING_MARK)) : value;
   }
 
   /** Returns a reader of the text up to the matching bracket. Brackets in strings do not count. */
@@ -124,11 +126,4 @@ class Reader {
 function unquoted(key: string): string {
   const isQuoted = key.startsWith(STRING_MARK) && key.endsWith(STRING_MARK);
   return isQuoted ? key.slice(STRING_MARK.length, -STRING_MARK.length) : key;
-}
-
-/** Removes characters from the end that may be the beginning of the closing mark. */
-function withoutPartialMark(value: string): string {
-  for (let length = STRING_MARK.length; length > 0; length--)
-    if (value.endsWith(STRING_MARK.slice(0, length))) return value.slice(0, -length);
-  return value;
 }

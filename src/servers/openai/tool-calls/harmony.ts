@@ -4,9 +4,8 @@
  * after the header and arguments as they come, in one delta per output.
  */
 import { pythonDumps } from "../../pydantic/dumps.ts";
-import { parsePython } from "../../pydantic/json.ts";
-import { overlap } from "./hermes.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
+import { addCall, overlap, pythonJsonIn } from "./parser-parts.ts";
 
 const CHANNEL = "<|channel|>";
 const MESSAGE = "<|message|>";
@@ -46,7 +45,7 @@ export class HarmonyParser implements ToolParser {
         found?.at ?? this.#held.length - Math.max(...marks.map((mark) => overlap(this.#held, mark))),
       );
       if (this.#place === "header") this.#header += before;
-      else if (this.#isCall) add(calls, { index: this.#index, arguments: before });
+      else if (this.#isCall && before !== "") addCall(calls, { index: this.#index, arguments: before });
       else content += before;
       this.#held = this.#held.slice(before.length + (found?.mark.length ?? 0));
       if (found === null) break;
@@ -70,7 +69,7 @@ export class HarmonyParser implements ToolParser {
     this.#isCall = name !== undefined;
     if (name === undefined) return;
     this.#index++;
-    add(calls, { id: this.newId(), typed: true, index: this.#index, name, arguments: "" });
+    addCall(calls, { id: this.newId(), typed: true, index: this.#index, name, arguments: "" });
   }
 
   extract(text: string): ExtractedCalls {
@@ -82,13 +81,6 @@ export class HarmonyParser implements ToolParser {
     const content = contents.join("\n");
     return { called: calls.length > 0, calls, content: content || null };
   }
-}
-
-/** Adds a delta. Several deltas of one call are merged. */
-function add(calls: CallDelta[], delta: CallDelta): void {
-  const same = calls.find(({ index }) => index === delta.index);
-  if (same !== undefined) same.arguments = (same.arguments ?? "") + (delta.arguments ?? "");
-  else if (delta.name !== undefined || delta.arguments) calls.push(delta);
 }
 
 function firstOf(text: string, marks: readonly string[]): { readonly mark: string; readonly at: number } | null {
@@ -112,9 +104,6 @@ function partsOf(text: string): Part[] {
 
 /** Returns JSON in Python's notation. Returns other text unchanged. */
 function normalize(text: string): string {
-  try {
-    return pythonDumps(parsePython(text));
-  } catch {
-    return text;
-  }
+  const value = pythonJsonIn(text);
+  return value === undefined ? text : pythonDumps(value);
 }

@@ -4,21 +4,14 @@
  */
 
 import { pythonDumps } from "../../pydantic/dumps.ts";
-import { parsePython } from "../../pydantic/json.ts";
-import { get, isDict, type PythonValue } from "../../pydantic/value.ts";
+import { get, isDict } from "../../pydantic/value.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
+import { noCalls, overlap, pythonJsonIn } from "./parser-parts.ts";
 
 const START = "<tool_call>";
 const END = "</tool_call>";
 const NAME = /"name"\s*:\s*"([^"]+)"/;
 const ARGUMENTS = /"arguments"\s*:\s*/;
-
-/** Returns how many characters at the end of `text` may be the beginning of `tag`. */
-export function overlap(text: string, tag: string): number {
-  for (let length = Math.min(tag.length - 1, text.length); length > 0; length--)
-    if (text.endsWith(tag.slice(0, length))) return length;
-  return 0;
-}
 
 /** A call without its end so far. */
 interface OpenCall {
@@ -122,12 +115,11 @@ export class HermesParser implements ToolParser {
   }
 
   extract(text: string): ExtractedCalls {
-    const nothing = { called: false, calls: [], content: text };
-    if (!text.includes(START)) return nothing;
+    if (!text.includes(START)) return noCalls(text);
     const calls: ToolCall[] = [];
     for (const [, closed, open] of text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>|<tool_call>([\s\S]*)/g)) {
       const call = callOf(closed || open || "", this.newId);
-      if (call === null) return nothing;
+      if (call === null) return noCalls(text);
       calls.push(call);
     }
     return { called: true, calls, content: text.slice(0, text.indexOf(START)) || null };
@@ -136,16 +128,12 @@ export class HermesParser implements ToolParser {
 
 /** Reads a complete call. Returns null if it is malformed. */
 function callOf(json: string, newId: () => string): ToolCall | null {
-  try {
-    const value = parsePython(json);
-    if (!isDict(value)) return null;
-    const name = get(value, "name");
-    const args = get(value, "arguments");
-    if (typeof name !== "string" || args === undefined) return null;
-    return { id: newId(), name, arguments: pythonDumps(args as PythonValue) };
-  } catch {
-    return null;
-  }
+  const value = pythonJsonIn(json);
+  if (!isDict(value)) return null;
+  const name = get(value, "name");
+  const args = get(value, "arguments");
+  if (typeof name !== "string" || args === undefined) return null;
+  return { id: newId(), name, arguments: pythonDumps(args) };
 }
 
 /**
@@ -161,11 +149,5 @@ function isJson(text: string): boolean {
     } else if (unit === 0x7b) depth++;
     else if (unit === 0x7d) depth--;
   }
-  if (depth !== 0) return false;
-  try {
-    parsePython(text);
-    return true;
-  } catch {
-    return false;
-  }
+  return depth === 0 && pythonJsonIn(text) !== undefined;
 }

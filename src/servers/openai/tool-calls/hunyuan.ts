@@ -3,10 +3,10 @@
  * `<arg_value>`. Sends the name first, then parts of the arguments, like vLLM 0.33 (`tool_parsers/hy_v3_tool_parser.py`).
  */
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
-import { parsePython } from "../../pydantic/json.ts";
 import { PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
 import { isPlain } from "./growing-text.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
+import { noCalls, propertiesOf, pythonJsonIn } from "./parser-parts.ts";
 import { parseValue } from "./poolside.ts";
 
 const BLOCK_START = "<tool_calls>";
@@ -132,7 +132,7 @@ export class HunyuanParser implements ToolParser {
 
   extract(text: string): ExtractedCalls {
     const start = text.indexOf(BLOCK_START);
-    if (start < 0) return { called: false, calls: [], content: text };
+    if (start < 0) return noCalls(text);
     return { called: true, calls: this.#callsIn(text), content: text.slice(0, start) || null };
   }
 
@@ -167,21 +167,16 @@ export class HunyuanParser implements ToolParser {
     if (types.has("number") && isWhole) return whole();
     if (types.has("number") && /[.eE]/.test(text) && text.trim() !== "" && Number.isFinite(Number(text)))
       return new PythonFloat(Number(text));
-    if ([...types].some((type) => !["string", "boolean", "integer", "number"].includes(type)))
-      try {
-        return parsePython(text);
-      } catch {
-        // Text that is not JSON may be a string.
-      }
+    const isOpen = [...types].some((type) => !["string", "boolean", "integer", "number"].includes(type));
+    const value = isOpen ? pythonJsonIn(text) : undefined;
+    // Text that is not JSON may be a string.
+    if (value !== undefined) return value;
     return types.has("string") ? text : parseValue(text);
   }
 
   /** Returns the types of a parameter except null. */
   #typesOf(key: string, name: string): Set<string> {
-    const found = this.use.tools.find((tool) => tool.name === name)?.parameters as {
-      readonly properties?: Readonly<Record<string, Schema>>;
-    } | null;
-    const { properties = {} } = found ?? {};
+    const properties = propertiesOf(this.use, name) as Readonly<Record<string, Schema>>;
     const schema: Schema = Object.hasOwn(properties, key) ? (properties[key] ?? {}) : {};
     const { type, anyOf, oneOf } = schema;
     const types = Array.isArray(type)

@@ -7,6 +7,7 @@ import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "../../pydantic/value.ts";
 import { isEmpty, type JsonPrefix, MalformedJson, readPrefix } from "./json-prefix.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
+import { noCalls } from "./parser-parts.ts";
 
 const TAG = "<|python_tag|>";
 const SEPARATOR_LENGTH = "; ".length;
@@ -120,15 +121,14 @@ export class LlamaParser implements ToolParser {
   }
 
   extract(text: string): ExtractedCalls {
-    const nothing = { called: false, calls: [], content: text };
     const calls: ToolCall[] = [];
     for (let at = text.indexOf("{"); at >= 0; at = text.indexOf("{", at)) {
       const found = this.#callAt(text, at);
-      if (found === null) return nothing;
+      if (found === null) return noCalls(text);
       calls.push(found.call);
       at = found.end + 1;
     }
-    return calls.length > 0 ? { called: true, calls, content: null } : nothing;
+    return calls.length > 0 ? { called: true, calls, content: null } : noCalls(text);
   }
 
   /** Reads a complete call at this offset. Returns null if there is none. */

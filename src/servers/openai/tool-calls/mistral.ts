@@ -3,9 +3,9 @@
  * vLLM 0.33 (`parser/mistral.py`), it sends arguments as they come and the type with each delta. Ids have nine characters.
  */
 
+import { parsedJson } from "../../../base/json-object.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import { get, isDict, isList, type PythonValue } from "../../pydantic/value.ts";
-import { overlap } from "./hermes.ts";
 import { readPrefix } from "./json-prefix.ts";
 import {
   type CallDelta,
@@ -16,6 +16,7 @@ import {
   type ToolParser,
   type ToolUse,
 } from "./output.ts";
+import { noCalls, overlap } from "./parser-parts.ts";
 
 export const TAG = "[TOOL_CALLS]";
 
@@ -182,25 +183,18 @@ export class MistralParser implements ToolParser {
   }
 
   extract(text: string): ExtractedCalls {
-    const nothing = { called: false, calls: [], content: text };
-    if (this.use.choice === "none" && this.use.tools.length > 0) return nothing;
+    if (this.use.choice === "none" && this.use.tools.length > 0) return noCalls(text);
     const [before, ...segments] = text.split(TAG);
-    if (segments.length === 0 && !forced(this.use)) return nothing;
+    if (segments.length === 0 && !forced(this.use)) return noCalls(text);
     const list = segments.length === 0 ? text.trim() : (segments.map((segment) => segment.trim()).find(Boolean) ?? "");
     const calls = callsOf(list).map(([name, args]): ToolCall => ({ id: this.newId(), name, arguments: args }));
-    if (calls.length === 0) return { called: false, calls: [], content: list };
+    if (calls.length === 0) return noCalls(list);
     return { called: true, calls, content: segments.length > 0 && before!.trim() !== "" ? before! : null };
   }
 }
 
 /** Resolves the escapes of a JSON string. Returns it unchanged if they are invalid. */
-function unescaped(raw: string): string {
-  try {
-    return JSON.parse(`"${raw}"`);
-  } catch {
-    return raw;
-  }
-}
+const unescaped = (raw: string) => (parsedJson(`"${raw}"`) ?? raw) as string;
 
 /** Returns name and arguments of each call in a whole text. */
 function callsOf(text: string): [string, string][] {

@@ -5,9 +5,9 @@
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import type { PythonValue } from "../../pydantic/value.ts";
-import { overlap } from "./hermes.ts";
 import { readPrefix } from "./json-prefix.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser, ToolUse } from "./output.ts";
+import { addCall, noCalls, overlap, propertiesOf } from "./parser-parts.ts";
 import { readLiteral } from "./python-literal.ts";
 
 const START = "<tool_call>";
@@ -159,15 +159,13 @@ export class PoolsideParser implements ToolParser {
 
   /** Reports whether a parameter is a string by its schema. */
   #isText(name: string, key: string): boolean {
-    const found = this.use.tools.find((tool) => tool.name === name)?.parameters as {
-      readonly properties?: Readonly<Record<string, { readonly type?: unknown } | undefined>>;
-    } | null;
-    const { properties = {} } = found ?? {};
+    const properties = propertiesOf(this.use, name) as Readonly<
+      Record<string, { readonly type?: unknown } | undefined>
+    >;
     return Object.hasOwn(properties, key) && properties[key]?.type === "string";
   }
 
   extract(text: string): ExtractedCalls {
-    const nothing = { called: false, calls: [], content: text };
     const calls = [...text.matchAll(/<tool_call>([\s\S]*?)<\/tool_call>/g)].flatMap(([, inner]): ToolCall[] => {
       const found = /^\s*([^\n<]+?)\s*\n?\s*(<arg_key>[\s\S]*?)?$/.exec(inner!);
       if (found === null) return [];
@@ -179,7 +177,7 @@ export class PoolsideParser implements ToolParser {
       }
       return [{ id: this.newId(), name, arguments: pythonDumps(members) }];
     });
-    if (calls.length === 0) return nothing;
+    if (calls.length === 0) return noCalls(text);
     const content = text.slice(0, text.indexOf(START));
     return { called: true, calls, content: content.trim() === "" ? null : content };
   }
@@ -195,11 +193,8 @@ interface OutputParts {
 
 /** Adds a piece of a call's JSON to the output's deltas. */
 function send(parts: OutputParts, call: OpenCall, fragment: string): void {
-  const { index } = call;
   call.sent += fragment;
-  const same = parts.calls.find((delta) => delta.index === index);
-  if (same === undefined) parts.calls.push({ index, arguments: fragment });
-  else same.arguments = (same.arguments ?? "") + fragment;
+  addCall(parts.calls, { index: call.index, arguments: fragment });
 }
 
 /** Parses JSON or a Python literal. Returns other text unchanged. */

@@ -6,6 +6,7 @@
 import { dumpsString, pythonDumps } from "../../pydantic/dumps.ts";
 import { isPlain } from "./growing-text.ts";
 import type { CallDelta, Delta, ExtractedCalls, ToolCall, ToolParser } from "./output.ts";
+import { noCalls } from "./parser-parts.ts";
 import { type PythonCall, readCalls } from "./python-literal.ts";
 
 const START = "<|tool_call_start|>";
@@ -103,12 +104,11 @@ export class PythonicParser implements ToolParser {
   }
 
   extract(text: string): ExtractedCalls {
-    const nothing = { called: false, calls: [], content: text };
     const start = text.indexOf(START);
-    if (start < 0) return nothing;
+    if (start < 0) return noCalls(text);
     const end = text.indexOf(END, start);
     const found = callsOf(text.slice(start + START.length, end < 0 ? undefined : end).trim());
-    if (found === null || found.length === 0) return nothing;
+    if (found === null || found.length === 0) return noCalls(text);
     const rest = end < 0 ? "" : text.slice(end + END.length);
     const parts = [
       text.slice(0, start).trim(),

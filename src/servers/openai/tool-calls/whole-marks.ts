@@ -2,8 +2,9 @@
  * Wraps a parser so that it receives each mark in one piece. Some of vLLM's parsers expect that marks are single tokens. With
  * the built-in vocabulary, marks consist of several tokens, and such a parser would show the beginning of a mark as text.
  */
-import { overlap } from "./hermes.ts";
+
 import type { Delta, ExtractedCalls, ToolParser } from "./output.ts";
+import { overlap } from "./parser-parts.ts";
 
 /** A parser whose marks arrive in one piece. */
 export class WholeMarks implements ToolParser {

@@ -1,6 +1,6 @@
 /** Provides what the LLM models share: the server's only engine, its text model, and functions that start sequences. */
 
-import type { Choices, Receiver, Submission, TokenSource } from "../../../engine/interface/types.ts";
+import type { Generation, Receiver, Submission, TokenSource } from "../../../engine/interface/types.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { NaturalLength } from "../../../text/answers/answers.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
@@ -28,46 +28,34 @@ export interface LlmDeps {
   readonly log: (line: string) => void;
 }
 
-/** A sequence for the engine to generate. */
-export interface EngineSequence {
-  /** Request id, or "" for an id derived from the order of submission. */
+type LimitName = "maxTokens" | "minTokens" | "ignoreEos" | "stopTokenIds";
+
+/** A sequence for the engine to generate. `id` "": an id derived from the order of submission. */
+export interface EngineSequence extends Pick<Generation, "promptIds" | "seed" | "cacheSalt" | "choices" | LimitName> {
   readonly id: string;
-  readonly promptIds: Uint32Array;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  readonly ignoreEos: boolean;
-  readonly stopTokenIds: readonly number[];
-  readonly seed: number;
   /** Rules for tokens that must or must not occur. Null: no rules. */
   readonly steering: Steering | null;
   /** Token ids of an answer that was written in advance. Null: the engine draws the answer. */
   readonly written: Uint32Array | null;
-  /** Prompts with different salts share no KV blocks. */
-  readonly salt: string;
-  readonly choices?: Choices;
 }
 
 /** Submits a sequence. Throws if the engine refuses it. */
 export function generateSequence(deps: LlmDeps, wanted: EngineSequence, receiver: Receiver): Submission {
   const { backend, maxModelLen } = deps;
+  const { id, steering: _, written: ready, ...sequence } = wanted;
   const natural = wanted.ignoreEos ? null : deps.naturalLength(wanted.seed);
   const maxTokens = Math.min(wanted.maxTokens, maxModelLen - wanted.promptIds.length);
   const script = scriptOf(deps, wanted, natural, maxTokens);
   const submitted = backend.submit(
     {
-      ...(wanted.id === "" ? {} : { id: wanted.id }),
-      promptIds: wanted.promptIds,
+      ...sequence,
+      ...(id === "" ? {} : { id }),
       maxTokens,
-      minTokens: wanted.written === null ? wanted.minTokens : 0,
-      ignoreEos: wanted.ignoreEos,
-      plannedTokens: wanted.written === null ? natural : null,
-      stopTokenIds: wanted.stopTokenIds,
-      seed: wanted.seed,
+      minTokens: ready === null ? wanted.minTokens : 0,
+      plannedTokens: ready === null ? natural : null,
       priority: 0,
-      cacheSalt: wanted.salt,
       skipReadingPrefixCache: false,
       arrivalUs: backend.nowUs(),
-      ...(wanted.choices ? { choices: wanted.choices } : {}),
       ...(script ? { script } : {}),
     },
     receiver,

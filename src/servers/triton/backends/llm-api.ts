@@ -5,9 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
-import { greedySeed } from "../../../text/answers/answers.ts";
 import { AnswerText } from "../../openai/pipeline/choice.ts";
-import { seedOf } from "../../openai/request/sampling.ts";
 import { reprString } from "../../pydantic/repr.ts";
 import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../behaviours/values.ts";
@@ -18,6 +16,7 @@ import { fewWords } from "./processing.ts";
 import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";
+import { trtSeed } from "./trt-request.ts";
 
 /** Default of `SamplingParams.max_tokens` in TensorRT-LLM. */
 const TOKENS = 32;
@@ -90,10 +89,6 @@ class Answer implements Receiver {
   submission: Submission | null = null;
   firstUs = 0;
   lastUs = 0;
-  readonly #request: ModelRequest;
-  readonly #deps: LlmDeps;
-  readonly #input: AnswerInput;
-  readonly #onEnd: () => void;
   readonly #text: AnswerText;
   readonly #seed: number;
   #sentText = "";
@@ -102,28 +97,27 @@ class Answer implements Receiver {
   #tokens = 0;
   #over = false;
 
-  constructor(request: ModelRequest, deps: LlmDeps, asked: AnswerInput, ended: () => void) {
-    this.#request = request;
-    this.#deps = deps;
-    this.#input = asked;
-    this.#onEnd = ended;
+  constructor(
+    private readonly request: ModelRequest,
+    private readonly deps: LlmDeps,
+    private readonly input: AnswerInput,
+    private readonly onEnd: () => void,
+  ) {
     const stop = (fewWords(request, "sampling_param_stop") ?? []).map(fromBytesText).filter(Boolean);
     const options = { skipSpecialTokens: true, includeStopStrInOutput: false, stop, minTokens: 0 };
     this.#text = new AnswerText(deps.text.vocabulary, options);
     const excludes = firstNumber(request, "sampling_param_exclude_input_from_output", 0) !== 0;
-    this.#sentText = asked.streams || excludes ? "" : asked.prompt;
-    const seed = firstNumber(request, "sampling_param_seed", -1);
-    const { promptIds } = asked;
-    this.#seed = seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, deps.nextSeed);
+    this.#sentText = input.streams || excludes ? "" : input.prompt;
+    this.#seed = trtSeed(firstNumber(request, "sampling_param_seed", -1), input.promptIds, deps);
   }
 
   /** Starts the answer. Throws if the engine refuses it. */
   begin(): void {
-    const maxTokens = firstNumber(this.#request, "sampling_param_max_tokens", TOKENS);
+    const maxTokens = firstNumber(this.request, "sampling_param_max_tokens", TOKENS);
     if (maxTokens < 1) throw this.#fails(new Error(`require max_tokens > 0, got max_tokens=${maxTokens}`));
     const sequence = {
-      id: this.#request.id,
-      promptIds: this.#input.promptIds,
+      id: this.request.id,
+      promptIds: this.input.promptIds,
       maxTokens,
       minTokens: 0,
       ignoreEos: false,
@@ -131,10 +125,10 @@ class Answer implements Receiver {
       seed: this.#seed,
       steering: null,
       written: null,
-      salt: firstText(this.#request, "lora_name"),
+      cacheSalt: firstText(this.request, "lora_name"),
     };
     try {
-      this.submission = generateSequence(this.#deps, sequence, this);
+      this.submission = generateSequence(this.deps, sequence, this);
     } catch (error) {
       throw this.#fails(error as Error);
     }
@@ -142,7 +136,7 @@ class Answer implements Receiver {
 
   #fails(error: Error): Error {
     this.#over = true;
-    this.#onEnd();
+    this.onEnd();
     return error;
   }
 
@@ -152,27 +146,27 @@ class Answer implements Receiver {
     this.#stop = this.#text.accept(ids, at, count, ended);
     if (this.#stop !== null && ended === null) this.submission?.finish(Finish.Stop, this.#text.tokens);
     const made = this.#text.tokens - before;
-    const { logprobs, backend } = this.#deps;
+    const { logprobs, backend } = this.deps;
     for (let i = at; i < at + made; i++) this.#sum += logprobs(this.#seed, ids[i]!, this.#tokens++, 0).logprob;
     if (made > 0) this.lastUs = backend.nowUs();
     this.firstUs ||= this.lastUs;
     const finish = this.#stop === null ? ended : Finish.Stop;
     this.#over = finish !== null;
-    if (!this.#over && !this.#input.streams) return;
-    if (this.#over) this.#onEnd();
-    this.#request.send(this.#response(finish), this.#over);
+    if (!this.#over && !this.input.streams) return;
+    if (this.#over) this.onEnd();
+    this.request.send(this.#response(finish), this.#over);
   }
 
   cancel(): void {
     if (this.#over) return;
     this.#over = true;
     this.submission?.cancel();
-    this.#onEnd();
-    this.#request.send(CANCELLED, true);
+    this.onEnd();
+    this.request.send(CANCELLED, true);
   }
 
   #response(finish: Finish | null) {
-    const wants = (name: string) => firstNumber(this.#request, name, 0) !== 0;
+    const wants = (name: string) => firstNumber(this.request, name, 0) !== 0;
     this.#sentText += this.#text.take(finish);
     const reason =
       finish === null ? "None" : finish === Finish.Stop ? "stop" : finish === Finish.Length ? "length" : "cancelled";
@@ -185,8 +179,8 @@ class Answer implements Receiver {
   }
 
   #perf(): readonly Tensor[] {
-    const { promptIds, arrivalUs } = this.#input;
-    const facts = perfFacts(this, promptIds.length, this.#deps, arrivalUs);
+    const { promptIds, arrivalUs } = this.input;
+    const facts = perfFacts(this, promptIds.length, this.deps, arrivalUs);
     const whole = (name: string, value: number) => numberTensor(name, "INT32", [1], [value]);
     const { reusedBlocks: reused, newBlocks } = facts;
     return [

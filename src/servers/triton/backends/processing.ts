@@ -7,7 +7,7 @@
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
 import { numbersIn, numberTensor, textsIn, textTensor } from "../behaviours/values.ts";
-import { bytesOf, elementCount, fromBytesText, type Tensor } from "../tensors/datatypes.ts";
+import { bytesOf, elementCount, fromBytesText, LENGTH_BYTES, type Tensor } from "../tensors/datatypes.ts";
 import type { LlmDeps } from "./around.ts";
 import { encodeText, textBytesIn } from "./prompt-text.ts";
 
@@ -44,11 +44,7 @@ async function tensorsOf(request: ModelRequest, deps: LlmDeps, pad: number): Pro
   const queries = textBytesIn(request, "QUERY") ?? [];
   const batch = queries.length;
   const single = (name: string, values: readonly number[]) => numberTensor(name, "INT32", [batch, 1], values);
-  const lengths = (name: string, rows: readonly Uint32Array[]) =>
-    single(
-      name,
-      rows.map(({ length }) => length),
-    );
+  const lengthsOf = (rows: readonly Uint32Array[]) => rows.map(({ length }) => length);
   const row = (otherwise: number) => new Array(batch).fill(otherwise);
   const ids = await Promise.all(queries.map(encode));
   const decoder = textBytesIn(request, "DECODER_QUERY");
@@ -58,9 +54,9 @@ async function tensorsOf(request: ModelRequest, deps: LlmDeps, pad: number): Pro
   const extra = request.inputs.get("PROMPT_TABLE_EXTRA_ID");
   return [
     padded("INPUT_ID", ids, pad),
-    lengths("REQUEST_INPUT_LEN", ids),
+    single("REQUEST_INPUT_LEN", lengthsOf(ids)),
     padded("DECODER_INPUT_ID", decoderIds, pad),
-    lengths("REQUEST_DECODER_INPUT_LEN", decoderIds),
+    single("REQUEST_DECODER_INPUT_LEN", lengthsOf(decoderIds)),
     await wordLists("BAD_WORDS_IDS", bad!, batch, encoder),
     await wordLists("STOP_WORDS_IDS", stop!, batch, encoder),
     await biasOf(request, biased!, batch, deps),
@@ -85,8 +81,6 @@ function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor
 export const LIST_WORDS_MOST = 4096;
 /** Most bytes, and most ids, of all words in such a list. Limited because parts of the work are not split into pieces. */
 export const WORD_BYTES_MOST = 65_536;
-/** Size of the length field before each string of a tensor. */
-const LENGTH_BYTES = 4;
 /** Words that are encoded at the same time. The event loop runs between such groups. */
 const WORDS_AT_ONCE = 64;
 
@@ -130,12 +124,8 @@ async function wordLists(
   });
   const most = Math.max(1, ...rows.map(({ flat }) => flat.length));
   const filled = (values: readonly number[], by: number) => [...values, ...new Array(most - values.length).fill(by)];
-  return numberTensor(
-    name,
-    "INT32",
-    [batch, 2, most],
-    rows.flatMap(({ flat, ends }) => [...filled(flat, 0), ...filled(ends, -1)]),
-  );
+  const values = rows.flatMap(({ flat, ends }) => [...filled(flat, 0), ...filled(ends, -1)]);
+  return numberTensor(name, "INT32", [batch, 2, most], values);
 }
 
 /** Splits one row of a word list, as `wordLists` encodes it, into its words. Throws if there are too many words or ids. */
@@ -189,9 +179,6 @@ function decoded(request: ModelRequest, { config }: ModelHost, vocabulary: Vocab
     const rowIds = ids.slice(at * most, at * most + length).filter((id) => keeps || !vocabulary.isSpecial(id));
     return Buffer.concat(rowIds.map((id) => Buffer.from(vocabulary.bytesOf(id)))).toString();
   });
-  return textTensor(
-    "OUTPUT",
-    [texts.length],
-    texts.map((one) => Buffer.from(one).toString("latin1")),
-  );
+  const bytes = texts.map((text) => Buffer.from(text).toString("latin1"));
+  return textTensor("OUTPUT", [texts.length], bytes);
 }

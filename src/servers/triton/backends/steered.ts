@@ -1,15 +1,12 @@
 /** Derives the tokens that an LLM model's answer must not contain, from forbidden words and from strong biases. */
 
+import type { Generation } from "../../../engine/interface/types.ts";
 import { IdSet } from "../../../text/answers/id-set.ts";
 import { type Steering, steer } from "../../../text/answers/steered.ts";
 import { spelled } from "../../openai/request/steering.ts";
 import type { LlmDeps } from "./around.ts";
 
-export interface TokenLimits {
-  readonly minTokens: number;
-  readonly ignoreEos: boolean;
-  readonly stopTokenIds: readonly number[];
-}
+type TokenLimits = Pick<Generation, "minTokens" | "ignoreEos" | "stopTokenIds">;
 
 /** Biases from this size on force or forbid a token. Smaller biases have no effect, because there are no logits to shift. */
 const BIAS = 100;
@@ -32,26 +29,16 @@ export function steeringBy(
   const ends = new IdSet(size, stopTokenIds);
   if (!ignoreEos) ends.add(eosId);
   const forbidden = new IdSet(size, banned);
-  const rules = {
-    only: required.length > 0 ? required : null,
-    never: forbidden,
-    neverAfter: words,
-    ends,
-    endsFrom: minTokens,
-  };
-  return steer(rules, size);
+  const only = required.length > 0 ? required : null;
+  return steer({ only, never: forbidden, neverAfter: words, ends, endsFrom: minTokens }, size);
 }
 
 /** Forbids each word both at the start of a text and after a space, as vLLM does. */
 export async function wordRules(
   deps: LlmDeps,
-  limits: TokenLimits & { readonly badWords: readonly string[] },
+  { badWords, limits }: { readonly badWords: readonly string[]; readonly limits: TokenLimits },
 ): Promise<Steering | null> {
-  const words = await spelled(limits.badWords, deps.text.encoder);
-  return steeringBy(
-    deps,
-    words.filter((word) => word.length > 0),
-    [],
-    limits,
-  );
+  const words = await spelled(badWords, deps.text.encoder);
+  const spellings = words.filter(({ length }) => length > 0);
+  return steeringBy(deps, spellings, [], limits);
 }

@@ -174,7 +174,7 @@ class BeamGroup {
         seed: beam.seed,
         steering,
         written: this.#made[at]!,
-        salt: "",
+        cacheSalt: "",
       };
       beam.submission = generateSequence(this.deps, sequence, beam);
     }
@@ -199,6 +199,7 @@ class BeamGroup {
     ]);
     const single = (name: string, value: number) => numberTensor(name, "INT32", [1, 1], [value]);
     const lengths = updates.map(({ ids }) => prompt.length + ids.length);
+    const allLengths = lengths.reduce((all, length) => all + length, 0);
     const tensors: Tensor[] = [
       numberTensor("output_ids", "INT32", [1, beams, most], rows),
       numberTensor("sequence_length", "INT32", [1, beams], lengths),
@@ -207,14 +208,7 @@ class BeamGroup {
       single("batch_index", row),
       single("sequence_index", this.index),
       ...(shown.inputTokens ? [single("num_input_tokens", promptIds.length)] : []),
-      ...(shown.outputTokens
-        ? [
-            single(
-              "num_output_tokens",
-              lengths.reduce((all, length) => all + length, 0),
-            ),
-          ]
-        : []),
+      ...(shown.outputTokens ? [single("num_output_tokens", allLengths)] : []),
     ];
     const [first] = this.#beams;
     if (shown.perfMetrics && ended) tensors.push(...perfTensors(first!, promptIds.length, this.deps, this.arrivalUs));
@@ -245,15 +239,9 @@ class BeamGroup {
     const first = this.#beams[0]!.first;
     if (contextLogits && ended)
       made.push(logitsOf("context_logits", [1, promptIds.length, size], [[...promptIds.subarray(1), first]]));
-    const most = Math.max(...news.map(({ ids }) => ids.length));
-    if (generationLogits)
-      made.push(
-        logitsOf(
-          "generation_logits",
-          [1, news.length, most, size],
-          news.map(({ ids }) => ids),
-        ),
-      );
+    const ids = news.map((update) => update.ids);
+    const most = Math.max(...ids.map(({ length }) => length));
+    if (generationLogits) made.push(logitsOf("generation_logits", [1, news.length, most, size], ids));
     return made;
   }
 }

@@ -3,7 +3,7 @@
  */
 import type { Submission } from "../../../engine/interface/types.ts";
 import { numberTensor } from "../behaviours/values.ts";
-import { bytesOf, type Tensor } from "../tensors/datatypes.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
 import type { LlmDeps } from "./around.ts";
 
 export interface TimedSequence {
@@ -12,22 +12,13 @@ export interface TimedSequence {
   readonly lastUs: number;
 }
 
-export interface PerfFacts {
-  readonly reusedBlocks: number;
-  /** KV blocks of the prompt that the prefix cache did not contain. */
-  readonly newBlocks: number;
-  readonly arrivalNs: bigint;
-  readonly scheduledNs: bigint;
-  readonly firstNs: bigint;
-  readonly lastNs: bigint;
-}
-
-export function perfFacts(sequence: TimedSequence, promptTokens: number, deps: LlmDeps, arrivalUs: number): PerfFacts {
+export function perfFacts(sequence: TimedSequence, promptTokens: number, deps: LlmDeps, arrivalUs: number) {
   const { cachedTokens = 0, scheduledUs = arrivalUs } = sequence.submission ?? {};
   const reusedBlocks = Math.ceil(cachedTokens / deps.blockSize);
   const ns = (us: number) => BigInt(Math.round(us * 1000));
   return {
     reusedBlocks,
+    /** KV blocks of the prompt that the prefix cache did not contain. */
     newBlocks: Math.ceil(promptTokens / deps.blockSize) - reusedBlocks,
     arrivalNs: ns(arrivalUs),
     scheduledNs: ns(scheduledUs),
@@ -56,17 +47,12 @@ export function perfTensors(
   ];
 }
 
-export function timeTensors(facts: PerfFacts, shape: readonly number[]): readonly Tensor[] {
+export function timeTensors(facts: ReturnType<typeof perfFacts>, shape: readonly number[]): readonly Tensor[] {
   const times = {
     arrival_time_ns: facts.arrivalNs,
     first_scheduled_time_ns: facts.scheduledNs,
     first_token_time_ns: facts.firstNs,
     last_token_time_ns: facts.lastNs,
   };
-  return Object.entries(times).map(([name, value]) => ({
-    name,
-    datatype: "INT64",
-    shape,
-    data: bytesOf(BigInt64Array.of(value)),
-  }));
+  return Object.entries(times).map(([name, value]) => numberTensor(name, "INT64", shape, [value]));
 }

@@ -5,7 +5,6 @@
 
 import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { greedySeed } from "../../../text/answers/answers.ts";
-import type { Steering } from "../../../text/answers/steered.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
 import type { ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
@@ -16,39 +15,11 @@ import type { LlmDeps } from "./around.ts";
 import { wordsIn } from "./processing.ts";
 import { steeringBy } from "./steered.ts";
 
-export interface TrtSequenceRequest {
-  /** Index in the batch. */
-  readonly row: number;
-  readonly promptIds: Uint32Array;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  /** Token that ends the answer. -1: none. */
-  readonly endId: number;
-  readonly seeds: readonly number[];
-  readonly beams: number;
-  /** Number of sequences (`num_return_sequences`), each with its own responses. */
-  readonly sequences: number;
-  readonly stopWords: readonly Uint32Array[];
-  readonly steering: Steering | null;
-  readonly structure: Structure | null;
-}
-
-/** Output options of a request, in addition to the tokens. */
-export interface TrtOutputOptions {
-  readonly streams: boolean;
-  readonly echoes: boolean;
-  readonly logProbs: boolean;
-  readonly contextLogits: boolean;
-  readonly generationLogits: boolean;
-  readonly perfMetrics: boolean;
-  readonly inputTokens: boolean;
-  readonly outputTokens: boolean;
-}
-
 /** An error of the executor. The request then counts as failed; after an error of the backend it counts nowhere. */
 export class ExecutorError extends Error {}
 
-export function outputOptionsOf(request: ModelRequest, { config }: ModelHost): TrtOutputOptions {
+/** Reads the output options of a request, in addition to the tokens. */
+export function outputOptionsOf(request: ModelRequest, { config }: ModelHost) {
   const wants = (name: string) => firstNumber(request, name, 0) !== 0;
   const byDefault = /^(true|1)$/i.test(configParameter(config, "exclude_input_in_output")) ? 1 : 0;
   return {
@@ -62,6 +33,8 @@ export function outputOptionsOf(request: ModelRequest, { config }: ModelHost): T
     outputTokens: wants("return_num_output_tokens"),
   };
 }
+
+export type TrtOutputOptions = ReturnType<typeof outputOptionsOf>;
 
 export const configParameter = ({ parameters }: ModelConfig, name: string): string =>
   parameters?.[name]?.string_value ?? "";
@@ -93,7 +66,10 @@ export function sequenceRequestsOf(
   return wishes;
 }
 
-function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps): TrtSequenceRequest {
+export type TrtSequenceRequest = ReturnType<typeof sequenceRequestOf>;
+
+/** Reads a row. */
+function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps) {
   const all = inputs.row("input_ids", row);
   const length = inputs.numberAt("input_lengths", row, all.length);
   const promptIds = idsIn(all, length);
@@ -103,32 +79,34 @@ function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps): Trt
   const minTokens = inputs.numberAt("min_tokens", row, 0);
   const endId = inputs.numberAt("end_id", row, -1);
   const seed = inputs.numberAt("seed", row, -1);
-  // Without a seed the executor always uses the same one. A prompt that will be refused needs no seed: computing it reads all
-  // ids, which may be millions.
+  // A prompt that will be refused needs no seed: computing it reads all ids, which may be millions.
   const isRefused = promptIds.length >= deps.maxModelLen;
-  const first = isRefused
-    ? 0
-    : seed < 0
-      ? greedySeed(promptIds)
-      : seedOf({ seed, temperature: 1 }, promptIds, deps.nextSeed);
+  const first = isRefused ? 0 : trtSeed(seed, promptIds, deps);
   const beams = Math.max(1, inputs.numberAt("beam_width", row, 1));
   const sequences = Math.max(1, inputs.numberAt("num_return_sequences", row, 1));
   const limits = { minTokens, ignoreEos: endId < 0, stopTokenIds: endId < 0 ? [] : [endId] };
   const bad = wordsIn("bad_words_list", inputs.row("bad_words_list", row));
   return {
+    /** Index in the batch. */
     row,
     promptIds,
     maxTokens,
     minTokens,
+    /** Token that ends the answer. -1: none. */
     endId,
     seeds: choiceSeeds(first, Math.min(beams * sequences, REQUESTS_MOST)),
     beams,
+    /** Number of sequences (`num_return_sequences`), each with its own responses. */
     sequences,
     stopWords: wordsIn("stop_words_list", inputs.row("stop_words_list", row)),
     steering: steeringBy(deps, bad, inputs.row("embedding_bias", row), limits),
     structure: inputs.guide(row),
   };
 }
+
+/** Returns the seed of an answer. Without one (-1) the executor always uses the same. */
+export const trtSeed = (seed: number, promptIds: Uint32Array, { nextSeed }: LlmDeps): number =>
+  seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, nextSeed);
 
 /** Returns the first `length` ids, without a copy if they are INT32. */
 function idsIn(all: Int32Array | Float32Array | number[], length: number): Uint32Array {

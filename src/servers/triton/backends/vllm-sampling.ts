@@ -15,28 +15,12 @@ import { fromBytesText } from "../tensors/datatypes.ts";
 import type { LlmDeps } from "./around.ts";
 import { LIST_WORDS_MOST } from "./processing.ts";
 
-export interface VllmSampling {
-  readonly n: number;
-  readonly maxTokens: number;
-  readonly minTokens: number;
-  readonly ignoreEos: boolean;
-  readonly seed: number | null;
-  readonly temperature: number;
-  readonly stop: readonly string[];
-  readonly stopTokenIds: readonly number[];
-  readonly badWords: readonly string[];
-  readonly includeStop: boolean;
-  readonly skipSpecial: boolean;
-  /** Number of candidates in addition to the sampled token. Null: no log probabilities. */
-  readonly logprobs: number | null;
-  readonly structure: Structure | null;
-  readonly lora: string | null;
-}
-
 /** vLLM's default of `max_tokens`. */
 const TOKENS = 16;
 /** vLLM's default of `--max-logprobs`. */
 const LOGPROBS_MOST = 20;
+
+export type VllmSampling = ReturnType<typeof vllmSampling>;
 
 /** Sampling parameters as parsed from JSON. */
 export type SamplingParameters = Readonly<Record<string, unknown>>;
@@ -123,47 +107,21 @@ const toBoolean = (value: unknown) =>
       : Boolean(value);
 const unchanged = (value: unknown) => value;
 
+type Conversion = (value: unknown) => unknown;
+const each = (convert: Conversion, ...names: readonly string[]) => names.map((name) => [name, convert] as const);
+
 /** Fields of `SamplingParams` and the conversion of each value. */
-const FIELDS: ReadonlyMap<string, (value: unknown) => unknown> = new Map(
-  Object.entries({
-    n: toInteger,
-    top_k: toInteger,
-    max_tokens: toInteger,
-    min_tokens: toInteger,
-    seed: toInteger,
-    logprobs: toInteger,
-    prompt_logprobs: toInteger,
-    stream_interval: toInteger,
-    thinking_token_budget: toInteger,
-    output_text_buffer_length: toInteger,
-    routed_experts_prompt_start: toInteger,
-    presence_penalty: toFloat,
-    frequency_penalty: toFloat,
-    repetition_penalty: toFloat,
-    temperature: toFloat,
-    top_p: toFloat,
-    min_p: toFloat,
-    ignore_eos: toBoolean,
-    flat_logprobs: toBoolean,
-    detokenize: toBoolean,
-    skip_special_tokens: toBoolean,
-    spaces_between_special_tokens: toBoolean,
-    include_stop_str_in_output: toBoolean,
-    skip_clone: toBoolean,
-    stop: unchanged,
-    stop_token_ids: unchanged,
-    logprob_token_ids: unchanged,
-    output_kind: unchanged,
-    structured_outputs: structureIn,
-    logit_bias: unchanged,
-    allowed_token_ids: unchanged,
-    extra_args: unchanged,
-    bad_words: unchanged,
-    skip_reading_prefix_cache: unchanged,
-    repetition_detection: unchanged,
-    lora_name: unchanged,
-  }),
-);
+const FIELDS: ReadonlyMap<string, Conversion> = new Map([
+  ...each(toInteger, "n", "top_k", "max_tokens", "min_tokens", "seed", "logprobs", "prompt_logprobs"),
+  ...each(toInteger, "stream_interval", "thinking_token_budget", "output_text_buffer_length"),
+  ...each(toInteger, "routed_experts_prompt_start"),
+  ...each(toFloat, "presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p", "min_p"),
+  ...each(toBoolean, "ignore_eos", "flat_logprobs", "detokenize", "skip_special_tokens"),
+  ...each(toBoolean, "spaces_between_special_tokens", "include_stop_str_in_output", "skip_clone"),
+  ...each(structureIn, "structured_outputs"),
+  ...each(unchanged, "stop", "stop_token_ids", "logprob_token_ids", "output_kind", "logit_bias", "allowed_token_ids"),
+  ...each(unchanged, "extra_args", "bad_words", "skip_reading_prefix_cache", "repetition_detection", "lora_name"),
+]);
 
 /**
  * Checks and converts the parameters. Throws the error that a client of this version sees: 2.73 writes the real reason only to
@@ -184,7 +142,7 @@ export function samplingOf(
 }
 
 /** Checks and converts the parameters. Throws with the message of vLLM or Python. */
-function vllmSampling(parameters: SamplingParameters): VllmSampling {
+function vllmSampling(parameters: SamplingParameters) {
   const made: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) made[name] = FIELDS.get(name)?.(value);
   const unknown = Object.keys(parameters).find((name) => !FIELDS.has(name));
@@ -192,31 +150,27 @@ function vllmSampling(parameters: SamplingParameters): VllmSampling {
   const number = (name: string, otherwise: number) => (made[name] as number | undefined) ?? otherwise;
   const flag = (name: string, otherwise: boolean) => (made[name] as boolean | undefined) ?? otherwise;
   const n = number("n", 1);
-  const [maxTokens, minTokens, temperature] = [
-    number("max_tokens", TOKENS),
-    number("min_tokens", 0),
-    number("temperature", 1),
-  ];
+  const maxTokens = number("max_tokens", TOKENS);
+  const minTokens = number("min_tokens", 0);
+  const temperature = number("temperature", 1);
   const wrong =
     wrongCount(n) ?? wrongShares(number, temperature) ?? wrongLengths(maxTokens, minTokens) ?? wrongLogprobs(made);
   if (wrong !== undefined) throw new Error(wrong);
   const stop = stopsIn(made.stop, flag("detokenize", true));
   if (n > 1 && isGreedy(temperature)) throw new Error(`n must be 1 when using greedy sampling, got ${n}.`);
   const seed = number("seed", -1);
-  const logprobs = made.logprobs as number | undefined;
+  const ignoreEos = flag("ignore_eos", false);
   return {
     n,
-    maxTokens,
-    minTokens,
-    ignoreEos: flag("ignore_eos", false),
+    limits: { maxTokens, minTokens, ignoreEos, stopTokenIds: idsIn(made.stop_token_ids) },
     seed: seed === -1 ? null : seed,
     temperature,
     stop,
-    stopTokenIds: idsIn(made.stop_token_ids),
     badWords: wordsIn(made.bad_words),
     includeStop: flag("include_stop_str_in_output", false),
     skipSpecial: flag("skip_special_tokens", true),
-    logprobs: logprobs ?? null,
+    /** Number of candidates in addition to the sampled token. Null: no log probabilities. */
+    logprobs: (made.logprobs as number | undefined) ?? null,
     structure: (made.structured_outputs as Structure | null | undefined) ?? null,
     lora: (made.lora_name ?? null) === null ? null : String(made.lora_name),
   };

@@ -12,7 +12,7 @@ import { imageIds } from "../../openai/request/images.ts";
 import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
 import type { Behaviour, ModelHost, ModelRequest, TextStream } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
-import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmDeps, StepNotifier } from "./around.ts";
 import type { LlmCounts, TokenObserver } from "./counts.ts";
 import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
@@ -91,16 +91,13 @@ async function answer(
   const answering = new Answer(request, deps, sampling, outputOptions, seeds, watch);
   for (const [at, choice] of answering.choices.entries()) {
     const sequence = {
-      id: request.id === "" || at > 0 ? "" : request.id,
+      ...sampling.limits,
+      id: at > 0 ? "" : request.id,
       promptIds,
-      maxTokens: sampling.maxTokens,
-      minTokens: sampling.minTokens,
-      ignoreEos: sampling.ignoreEos,
-      stopTokenIds: sampling.stopTokenIds,
       seed: seeds[at]!,
       steering,
       written: made[at]!,
-      salt: sampling.lora ?? "",
+      cacheSalt: sampling.lora ?? "",
       ...(n > 1 ? { choices: siblings } : {}),
     };
     choice.submission = generateSequence(deps, sequence, choice);
@@ -163,7 +160,6 @@ class Answer {
   readonly together: StepNotifier;
   /** True if each response contains only a piece of one text, so that pieces need no response objects. */
   readonly isPlain: boolean;
-  readonly #options: OutputOptions;
   readonly #logprobs: number | null;
   readonly #requestedOutputs: ReadonlySet<string>;
   #first = true;
@@ -172,11 +168,10 @@ class Answer {
     private readonly request: ModelRequest,
     private readonly deps: LlmDeps,
     sampling: VllmSampling,
-    how: OutputOptions,
+    private readonly how: OutputOptions,
     seeds: readonly number[],
     watch: () => TokenObserver,
   ) {
-    this.#options = how;
     this.#logprobs = sampling.logprobs;
     this.#requestedOutputs = new Set(
       OPTIONAL_OUTPUTS.filter((name) => firstNumber(request, `return_${name}`, 0) !== 0),
@@ -186,7 +181,7 @@ class Answer {
       (this.#requestedOutputs.has("logprobs") || this.#requestedOutputs.has("cumulative_logprob"));
     this.together = new StepNotifier(sampling.n, how.streams, (ended) => request.send(this.#response(), ended));
     this.isPlain = sampling.n === 1 && how.streams && this.#requestedOutputs.size === 0 && sampling.stop.length === 0;
-    this.choices = seeds.map((seed) => new Choice(this, deps, sampling, { seed, keepsIds, watch: watch() }));
+    this.choices = seeds.map((seed) => new Choice(this, deps, sampling, seed, keepsIds, watch()));
   }
 
   /** Returns the sink for pieces of text, or null. */
@@ -201,7 +196,7 @@ class Answer {
   }
 
   #response() {
-    const { before, promptTokens } = this.#options;
+    const { before, promptTokens } = this.how;
     const { choices } = this;
     const requested = this.#requestedOutputs;
     const shape = [choices.length];
@@ -228,22 +223,12 @@ class Answer {
 }
 const OPTIONAL_OUTPUTS = ["finish_reason", "cumulative_logprob", "logprobs", "num_input_tokens", "num_output_tokens"];
 
-interface ChoiceFacts {
-  readonly seed: number;
-  readonly keepsIds: boolean;
-  readonly watch: TokenObserver;
-}
-
 class Choice implements Receiver {
   submission: Submission | null = null;
   finish: Finish | null = null;
   /** Sum of the log probabilities so far. */
   sum = 0;
   readonly text: AnswerText;
-  readonly keepsIds: boolean;
-  readonly #answer: Answer;
-  readonly #seed: number;
-  readonly #watch: TokenObserver;
   readonly #vocabulary: Vocabulary;
   readonly streams: boolean;
   #stream: TextStream | null = null;
@@ -255,18 +240,21 @@ class Choice implements Receiver {
   #logprobCount = 0;
   #logprobs: string[] | null = null;
 
-  constructor(answer: Answer, { text }: LlmDeps, sampling: VllmSampling, { seed, keepsIds, watch }: ChoiceFacts) {
-    this.#answer = answer;
-    this.#seed = seed;
-    this.#watch = watch;
-    this.keepsIds = keepsIds;
+  constructor(
+    private readonly answer: Answer,
+    { text }: LlmDeps,
+    sampling: VllmSampling,
+    private readonly seed: number,
+    readonly keepsIds: boolean,
+    private readonly watch: TokenObserver,
+  ) {
     this.#vocabulary = text.vocabulary;
     this.streams = answer.together.streams;
     this.text = new AnswerText(text.vocabulary, {
       skipSpecialTokens: sampling.skipSpecial,
       includeStopStrInOutput: sampling.includeStop,
       stop: sampling.stop,
-      minTokens: sampling.minTokens,
+      minTokens: sampling.limits.minTokens,
     });
   }
 
@@ -282,19 +270,19 @@ class Choice implements Receiver {
     const made = this.text.tokens - before;
     if (this.keepsIds) for (let i = at; i < at + made; i++) this.#ids.push(ids[i]!);
     this.finish = stop === null ? ended : Finish.Stop;
-    this.#watch.tokens(made, this.text.tokens, this.finish !== null);
-    if (this.over || this.streams) this.#answer.together.report(this.over);
-    if (!this.over && this.#stream === null && this.#answer.isPlain) this.#beginPieces();
+    this.watch.tokens(made, this.text.tokens, this.finish !== null);
+    if (this.over || this.streams) this.answer.together.report(this.over);
+    if (!this.over && this.#stream === null && this.answer.isPlain) this.#beginPieces();
   }
 
   /** Sends pieces of text without response objects from now on, if the request allows it. */
   #beginPieces(): void {
-    const plain = this.#answer.textStream();
+    const plain = this.answer.textStream();
     this.#stream = plain;
     if (!plain?.lane) return;
     const { end, prefix, suffix } = plain.lane;
     this.#lane = this.submission?.lane?.(this, end, prefix, suffix) ?? null;
-    if (this.#lane !== null) this.#watch.followLane(() => this.submission?.settle?.());
+    if (this.#lane !== null) this.watch.followLane(() => this.submission?.settle?.());
   }
 
   /**
@@ -307,7 +295,7 @@ class Choice implements Receiver {
     const piece = this.text.plain(id, plain.escaped);
     if (piece === undefined || (plain.escaped && hasUnicodeEscape(piece))) return false;
     this.text.tokens++;
-    this.#watch.tokens(1, this.text.tokens, false);
+    this.watch.tokens(1, this.text.tokens, false);
     plain.write(piece);
     this.#lane?.goOn(id, this.#vocabulary.isSpecial(id) ? NOTHING : piece);
     return true;
@@ -315,14 +303,14 @@ class Choice implements Receiver {
 
   went(tokens: number): void {
     this.text.tokens += tokens;
-    this.#watch.countLaneTokens(tokens, this.#lane!);
+    this.watch.countLaneTokens(tokens, this.#lane!);
   }
 
   cancel(): void {
     if (this.over) return;
     this.finish = Finish.Abort;
     this.submission?.cancel();
-    this.#watch.stop();
+    this.watch.stop();
   }
 
   takeCount(): number {
@@ -335,7 +323,7 @@ class Choice implements Receiver {
   addLogprobs({ logprobs, text }: LlmDeps, candidates: number): void {
     this.#logprobs ??= [];
     for (const id of this.#ids) {
-      const made = logprobs(this.#seed, id, this.#logprobCount++, candidates);
+      const made = logprobs(this.seed, id, this.#logprobCount++, candidates);
       this.sum += made.logprob;
       this.#logprobs.push(logprobsText(id, made, text.vocabulary));
     }
@@ -361,9 +349,5 @@ function hasUnicodeEscape(piece: Uint8Array): boolean {
   return false;
 }
 
-const countTensor = (name: string, values: readonly number[]): Tensor => ({
-  name,
-  datatype: "UINT32",
-  shape: [values.length],
-  data: bytesOf(Uint32Array.from(values)),
-});
+const countTensor = (name: string, values: readonly number[]): Tensor =>
+  numberTensor(name, "UINT32", [values.length], values);

@@ -5,16 +5,7 @@
 import type { ModelConfig } from "../model-config/model-config.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { modelShape } from "../model-config/reshape.ts";
-import {
-  bytesOf,
-  datatypeOf,
-  ELEMENT_BYTES,
-  elementCount,
-  type Numbers,
-  newNumbers,
-  packTexts,
-  type Tensor,
-} from "../tensors/datatypes.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, filledBytes, packTexts, type Tensor } from "../tensors/datatypes.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
 
 const DEFAULT_US = 1000;
@@ -82,14 +73,15 @@ export function drawnOutputs(request: ModelRequest, host: ModelHost): ModelRespo
       const texts = Array.from({ length: count }, () => `drawn ${Math.floor(host.random() * 1e6)}`);
       return { name, datatype, shape, data: packTexts(texts) };
     }
-    const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
     const real = datatype === "FP32" || datatype === "FP64";
-    for (let i = 0; i < count; i++) {
-      const value = host.random();
-      const whole = datatype === "BOOL" ? Math.round(value) : Math.floor(value * 100);
-      into[i] = real ? value : typeof into[0] === "bigint" ? BigInt(whole) : whole;
-    }
-    return { name, datatype, shape, data: bytesOf(into as unknown as Numbers) };
+    const data = filledBytes(datatype, count, (into) => {
+      for (let i = 0; i < count; i++) {
+        const value = host.random();
+        const whole = datatype === "BOOL" ? Math.round(value) : Math.floor(value * 100);
+        into[i] = real ? value : typeof into[0] === "bigint" ? BigInt(whole) : whole;
+      }
+    });
+    return { name, datatype, shape, data };
   });
   return { outputs };
 }

@@ -1,31 +1,29 @@
 /** Parses a `behaviour.yaml`: `behaviour: NAME`, and `options:` of that behaviour. */
 import { parse } from "yaml";
 
-export interface BehaviourOptions {
-  /** True if a request may kill the model with `mode: kill`. */
-  readonly kill?: boolean;
-  readonly refuse_negative?: boolean;
-  readonly suffix?: string;
-  readonly ms?: number;
-  readonly at?: "initialize" | "execute";
-  readonly error?: string;
-  readonly message?: string;
-  readonly model?: string;
-  readonly index?: boolean;
-  readonly part?: "preprocessing" | "tensorrt_llm" | "postprocessing";
-}
+const isFlag = (value: unknown): value is boolean => typeof value === "boolean";
+const isText = (value: unknown): value is string => typeof value === "string";
+const isOf =
+  <const T>(...all: readonly T[]) =>
+  (value: unknown): value is T =>
+    all.includes(value as T);
 
-const KINDS: Readonly<Record<keyof BehaviourOptions, (value: unknown) => boolean>> = {
-  kill: (value) => typeof value === "boolean",
-  refuse_negative: (value) => typeof value === "boolean",
-  suffix: (value) => typeof value === "string",
-  ms: (value) => typeof value === "number" && value >= 0,
-  at: (value) => value === "initialize" || value === "execute",
-  error: (value) => typeof value === "string",
-  message: (value) => typeof value === "string",
-  model: (value) => typeof value === "string",
-  index: (value) => typeof value === "boolean",
-  part: (value) => value === "preprocessing" || value === "tensorrt_llm" || value === "postprocessing",
+const KINDS = {
+  /** True if a request may kill the model with `mode: kill`. */
+  kill: isFlag,
+  refuse_negative: isFlag,
+  suffix: isText,
+  ms: (value: unknown): value is number => typeof value === "number" && value >= 0,
+  at: isOf("initialize", "execute"),
+  error: isText,
+  message: isText,
+  model: isText,
+  index: isFlag,
+  part: isOf("preprocessing", "tensorrt_llm", "postprocessing"),
+};
+
+export type BehaviourOptions = {
+  readonly [K in keyof typeof KINDS]?: (typeof KINDS)[K] extends (value: unknown) => value is infer T ? T : never;
 };
 
 /** Parses the file. `names`: the built-in behaviours. Throws an Error that says what is wrong and what is accepted. */

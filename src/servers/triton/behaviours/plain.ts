@@ -105,10 +105,8 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
     execute: (requests, host) =>
       afterSleep(requests, host, () => {
         const { input = [], output = [] } = host.config;
-        const first = input[0]?.name ?? "";
-        const second = input[1]?.name ?? "";
-        const sum = output[0]?.name ?? "";
-        const difference = output[1]?.name ?? "";
+        const [first = "", second = ""] = input.map(({ name }) => name);
+        const [sum = "", difference = ""] = output.map(({ name }) => name);
         return requests.map((request) => {
           const { datatype, shape } = request.inputs.get(first)!;
           const left = elementsIn(request, first);

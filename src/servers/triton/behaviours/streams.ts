@@ -1,7 +1,7 @@
 /**
  * Built-in behaviours that answer a request several times: a repeater of words, and the parts of a language model's ensemble.
  */
-import { elementCount, fromBytesText, toBytesText } from "../tensors/datatypes.ts";
+import { fromBytesText, toBytesText } from "../tensors/datatypes.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
 import type { BehaviourOptions } from "./options.ts";
 import { firstNumber, firstText, numbersIn, numberTensor, outputs, textTensor } from "./values.ts";
@@ -106,12 +106,7 @@ function tokens(ids: readonly number[]): ModelResponse {
   return outputs(
     numberTensor("output_ids", "INT32", [1, 1, ids.length], ids),
     numberTensor("sequence_length", "INT32", single, [ids.length]),
-    numberTensor(
-      "cum_log_probs",
-      "FP32",
-      single,
-      Array.from({ length: elementCount(single) }, () => 0),
-    ),
+    numberTensor("cum_log_probs", "FP32", single, [0]),
     numberTensor("batch_index", "INT32", single, [0]),
     numberTensor("sequence_index", "INT32", single, [0]),
   );

@@ -1,13 +1,10 @@
 /** Reads and creates tensors for behaviours: first elements, strings and numbers. */
-import { bytesOf, type Datatype, elementsOf, packTexts, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
+import { type Datatype, elementsOf, packNumbers, packTexts, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
 import type { ModelOutputs, ModelRequest } from "./behaviour.ts";
 
 /** Returns all elements as numbers. Empty if the input is missing or contains strings. */
-export function numbersIn(request: ModelRequest, name: string): readonly number[] {
-  const tensor = request.inputs.get(name);
-  if (tensor === undefined || tensor.datatype === "BYTES") return [];
-  return Array.from(elementsOf(tensor.datatype, tensor.data) as unknown as ArrayLike<number | bigint>, Number);
-}
+export const numbersIn = (request: ModelRequest, name: string): readonly number[] =>
+  Array.from((elementsIn(request, name) ?? []) as ArrayLike<number | bigint>, Number);
 
 export const firstNumber = (request: ModelRequest, name: string, otherwise: number): number =>
   numbersIn(request, name)[0] ?? otherwise;
@@ -34,13 +31,11 @@ export const textTensor = (name: string, shape: readonly number[], texts: readon
   data: packTexts(texts),
 });
 
-const ARRAYS = { INT32: Int32Array, FP32: Float32Array } as const;
-
 export const numberTensor = (
   name: string,
-  datatype: Extract<Datatype, keyof typeof ARRAYS>,
+  datatype: Exclude<Datatype, "BYTES">,
   shape: readonly number[],
-  values: readonly number[],
-): Tensor => ({ name, datatype, shape, data: bytesOf(ARRAYS[datatype].from(values)) });
+  values: readonly (number | bigint)[],
+): Tensor => ({ name, datatype, shape, data: packNumbers(datatype, values) });
 
 export const outputs = (...made: readonly Tensor[]): ModelOutputs => ({ outputs: made });

@@ -3,6 +3,8 @@
  * of versions.
  */
 
+import type { KeepAlive } from "../../../wire/http2/pings.ts";
+
 export const TRITON_VERSION_NAMES = ["2.51", "2.73"] as const;
 export type TritonVersion = (typeof TRITON_VERSION_NAMES)[number];
 
@@ -16,17 +18,6 @@ export interface RestrictedApis {
   readonly apis: readonly string[];
   readonly header: string;
   readonly value: string;
-}
-
-/** Keep-alive settings, named like gRPC's channel arguments. A time of 0 means never. */
-export interface TritonKeepAlive {
-  readonly timeMs: number;
-  readonly timeoutMs: number;
-  readonly withoutCalls: boolean;
-  readonly leastIntervalMs: number;
-  readonly strikesMost: number;
-  readonly ageMs: number;
-  readonly graceMs: number;
 }
 
 /** Paths of the PEM files for gRPC over TLS. */
@@ -107,7 +98,8 @@ export interface TritonGrpcConfig {
   readonly forward: string | null;
   /** Most fields in one message. */
   readonly messageFields: number;
-  readonly keepAlive: TritonKeepAlive;
+  /** A time of 0 means never. */
+  readonly keepAlive: Omit<KeepAlive, "idleMs">;
   readonly restricted: readonly RestrictedApis[];
 }
 

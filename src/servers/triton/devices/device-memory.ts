@@ -40,19 +40,13 @@ type SayBytes = (bytes: number) => string;
 const NAMED_MOST = 8;
 
 export class DeviceMemory {
-  readonly #gpuBytes: number | null;
-  readonly #engine: EngineShare;
-  readonly #loadLimits: ReadonlyMap<number, number>;
   readonly #engineGpus: readonly number[];
   /** Number of loaded models that use the engine. */
   #engineUsers = 0;
   readonly #allocations = new Set<Allocation>();
 
-  constructor({ gpuBytes, engine, loadLimits }: DeviceMemoryOptions) {
-    this.#gpuBytes = gpuBytes;
-    this.#loadLimits = loadLimits;
-    this.#engine = engine;
-    this.#engineGpus = Array.from({ length: engine.gpus }, (_, gpu) => gpu);
+  constructor(private readonly options: DeviceMemoryOptions) {
+    this.#engineGpus = Array.from({ length: options.engine.gpus }, (_, gpu) => gpu);
   }
 
   /**
@@ -73,7 +67,7 @@ export class DeviceMemory {
    * free.
    */
   takeEngine(): MemoryReservation | string {
-    const { weightBytes, kvBytes, gpus } = this.#engine;
+    const { weightBytes, kvBytes, gpus } = this.options.engine;
     const isFirst = this.#engineUsers === 0;
     const eachBytes = this.#engineBytesEach();
     const full = isFirst ? this.#engineGpus.find((gpu) => eachBytes > this.#freeBytes(gpu)) : undefined;
@@ -94,18 +88,18 @@ export class DeviceMemory {
 
   /** True if more of the GPU is in use than its load limit allows. */
   isBeyondLimit(gpu: number): boolean {
-    const limit = this.#loadLimits.get(gpu);
-    if (limit === undefined || this.#gpuBytes === null) return false;
-    return this.usedBytes(gpu) > limit * this.#gpuBytes;
+    const limit = this.options.loadLimits.get(gpu);
+    if (limit === undefined || this.options.gpuBytes === null) return false;
+    return this.usedBytes(gpu) > limit * this.options.gpuBytes;
   }
 
   #engineBytesEach(): number {
-    const { weightBytes, kvBytes, gpus } = this.#engine;
+    const { weightBytes, kvBytes, gpus } = this.options.engine;
     return Math.ceil((weightBytes + kvBytes) / gpus);
   }
 
   #engineIsOn(gpu: number): boolean {
-    return this.#engineUsers > 0 && gpu < this.#engine.gpus;
+    return this.#engineUsers > 0 && gpu < this.options.engine.gpus;
   }
 
   #on(gpu: number): Allocation[] {
@@ -118,14 +112,14 @@ export class DeviceMemory {
   }
 
   #freeBytes(gpu: number): number {
-    return this.#gpuBytes === null ? Number.POSITIVE_INFINITY : this.#gpuBytes - this.usedBytes(gpu);
+    return this.options.gpuBytes === null ? Number.POSITIVE_INFINITY : this.options.gpuBytes - this.usedBytes(gpu);
   }
 
   #refusal(gpu: number, bytes: number, what: (say: SayBytes) => string): string {
     const freeBytes = this.#freeBytes(gpu);
     // Print exact bytes if both sizes would look the same after rounding.
     const say: SayBytes = sizeText(bytes) === sizeText(freeBytes) ? (exact) => `${Math.ceil(exact)} B` : sizeText;
-    const { weightBytes, kvBytes, gpus } = this.#engine;
+    const { weightBytes, kvBytes, gpus } = this.options.engine;
     const ofEngine = this.#engineIsOn(gpu)
       ? [`the engine's weights ${say(weightBytes / gpus)}`, `its KV blocks ${say(kvBytes / gpus)}`]
       : [];
@@ -135,7 +129,7 @@ export class DeviceMemory {
     const list = [...ofEngine, ...ofModels, ...more].join(", ");
     return (
       `out of memory on GPU ${gpu}: ${what(say)} do not fit into the ${say(freeBytes)} that are free of ` +
-      `${say(this.#gpuBytes!)}${list === "" ? "" : ` (taken: ${list})`}`
+      `${say(this.options.gpuBytes!)}${list === "" ? "" : ` (taken: ${list})`}`
     );
   }
 }

@@ -1,5 +1,5 @@
 /** Writes responses of one request that differ only in their data. Encodes the part before the data once. */
-import type { Tensor } from "../tensors/datatypes.ts";
+import { areSame, type Tensor } from "../tensors/datatypes.ts";
 import type { DescribedParts, ResponseParts, ResponseWriter } from "./infer-response.ts";
 
 export class AlikeResponses {
@@ -28,8 +28,7 @@ function areAlike(one: DescribedParts["outputs"], other: readonly Tensor[]): boo
   if (one.length !== other.length) return false;
   for (let at = 0; at < one.length; at++) {
     const [a, b] = [one[at]!, other[at]!];
-    if (a.name !== b.name || a.datatype !== b.datatype || a.shape.length !== b.shape.length) return false;
-    for (let axis = 0; axis < a.shape.length; axis++) if (a.shape[axis] !== b.shape[axis]) return false;
+    if (a.name !== b.name || a.datatype !== b.datatype || !areSame(a.shape, b.shape)) return false;
   }
   return true;
 }

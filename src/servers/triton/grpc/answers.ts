@@ -13,7 +13,7 @@ import { invalidArg, type StatusCode, TritonError } from "../model-config/status
 import type { VersionNumber } from "../models/table.ts";
 import { classified } from "../tensors/classified.ts";
 import { type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
+import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { readWith, roomOf } from "./reading.ts";
 
 const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
@@ -42,25 +42,31 @@ export function caught<T>(run: () => T): T | TritonError {
 /** Largest message of gRPC in bytes. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 
-/** Prepares the outputs of an answer for sending. Throws a `TritonError` if an output cannot be sent. */
+/** Returns the outputs of an answer as they are sent, or the error of an output that cannot be sent. */
 export function sentOutputs(
-  { outputs }: InferAnswer,
-  wishes: ReadonlyMap<string, GrpcOutput>,
-  { config, labels }: Pick<ModelVersion, "config" | "labels">,
-): readonly Tensor[] {
+  answer: InferAnswer,
+  wish: Pick<GrpcWish, "outputs">,
+  model: Pick<ModelVersion, "config" | "labels">,
+): readonly Tensor[] | TritonError {
   let bytes = 0;
-  for (const { data } of outputs) bytes += data.length;
+  for (const { data } of answer.outputs) bytes += data.length;
   if (bytes > MESSAGE_BYTES_MOST)
-    throw invalidArg(`Response has byte size ${bytes} which exceeds gRPC's byte size limit ${MESSAGE_BYTES_MOST}.`);
-  if (wishes.size === 0) return outputs;
-  return outputs.map((output) => {
+    return invalidArg(`Response has byte size ${bytes} which exceeds gRPC's byte size limit ${MESSAGE_BYTES_MOST}.`);
+  return wish.outputs.size === 0 ? answer.outputs : caught(() => converted(answer, wish, model));
+}
+
+const converted = (
+  { outputs }: InferAnswer,
+  { outputs: wishes }: Pick<GrpcWish, "outputs">,
+  { config, labels }: Pick<ModelVersion, "config" | "labels">,
+): readonly Tensor[] =>
+  outputs.map((output) => {
     const wish = wishes.get(output.name);
     if (wish === undefined) return output;
     if (wish.put === null) return classified(output, wish.classes, maxBatchSize(config) > 0, labels.get(output.name));
     wish.put(output.data);
     return { ...output, data: NOTHING };
   });
-}
 const NOTHING = new Uint8Array();
 
 /** Most requests of all calls without a last response, including those whose clients have left. */

@@ -8,8 +8,8 @@ import type { TritonLogSettings } from "../config/triton-config.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
 import { TRACE_NAMES, traceChanges } from "../inference/trace-settings.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
+import { versionNumber } from "../models/version-number.ts";
 import { DISABLED_MEMORY } from "../tensors/shared-memory.ts";
 
 type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;
@@ -57,6 +57,13 @@ export interface ControlMethod {
 
 const of = (protocol: string, answer: ControlMethod["answer"]): ControlMethod => ({ protocol, answer });
 const memory = (answer: ControlMethod["answer"]) => of("shared-memory", answer);
+/** A method that changes shared memory, unless that is disabled. */
+const changesMemory = (answer: (request: ControlRequest, around: ServerAround) => void) =>
+  memory((request, around) => {
+    if (!around.config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
+    answer(request, around);
+    return {};
+  });
 const repository = (answer: ControlMethod["answer"]) =>
   of("model-repository", (request, around) => {
     if (request.repository_name)
@@ -85,44 +92,26 @@ export const CONTROL: Readonly<Record<string, ControlMethod>> = {
   RepositoryModelLoad: repository(load),
   RepositoryModelUnload: repository(unload),
   SystemSharedMemoryStatus: memory(memoryStatus),
-  SystemSharedMemoryRegister: memory(({ name = "", key = "", offset = 0n, byte_size: bytes = 0n }, around) => {
-    allowed(around);
-    around.memory.register(name, key, Number(offset), Number(bytes));
-    return {};
-  }),
-  SystemSharedMemoryUnregister: memory(({ name }, around) => {
-    allowed(around);
-    around.memory.unregister(name || null);
-    return {};
-  }),
+  SystemSharedMemoryRegister: changesMemory(({ name = "", key = "", offset = 0n, byte_size: bytes = 0n }, around) =>
+    around.memory.register(name, key, Number(offset), Number(bytes)),
+  ),
+  SystemSharedMemoryUnregister: changesMemory(({ name }, around) => around.memory.unregister(name || null)),
   CudaSharedMemoryStatus: memory(({ name }) => {
     if (!name) return {};
     throw new TritonError("NOT_FOUND", `Unable to find cuda shared memory region: '${name}'`);
   }),
-  CudaSharedMemoryRegister: memory(({ name = "" }, around) => {
-    allowed(around);
-    throw invalidArg(around.server.facts.cudaRefusal(name));
+  CudaSharedMemoryRegister: changesMemory(({ name = "" }, { server }) => {
+    throw invalidArg(server.facts.cudaRefusal(name));
   }),
-  CudaSharedMemoryUnregister: memory((_, around) => {
-    allowed(around);
-    return {};
-  }),
+  CudaSharedMemoryUnregister: changesMemory(() => {}),
   TraceSetting: of("trace", traceSetting),
   LogSettings: of("logging", logSettings),
 };
 
-function allowed({ config }: ServerAround): void {
-  if (!config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
-}
-
-function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): JsonDict {
-  const shown = around.memory.all.filter((region) => name === "" || region.name === name);
-  if (name !== "" && shown.length === 0)
-    throw new TritonError("NOT_FOUND", `Unable to find system shared memory region: '${name}'`);
-  const regions = shown.map(({ name: own, key, offset, bytes }) => [
-    own,
-    { name: own, key, offset: `${offset}`, byte_size: `${bytes}` },
-  ]);
+function memoryStatus({ name }: ControlRequest, around: ServerAround): JsonDict {
+  const regions = around.memory
+    .named(name || null)
+    .map(({ name: own, key, offset, bytes }) => [own, { name: own, key, offset: `${offset}`, byte_size: `${bytes}` }]);
   return { regions: Object.fromEntries(regions) };
 }
 

@@ -5,15 +5,15 @@
 import { type ConfigField, configField, definitions } from "../model-config/schema.ts";
 
 const MESSAGES = `
-  ServerLiveRequest =
+  ServerLiveRequest ServerReadyRequest ServerMetadataRequest RepositoryModelLoadResponse RepositoryModelUnloadResponse
+    SystemSharedMemoryRegisterResponse SystemSharedMemoryUnregisterResponse CudaSharedMemoryRegisterResponse
+    CudaSharedMemoryUnregisterResponse =
   ServerLiveResponse = 1.live:bool
-  ServerReadyRequest =
-  ServerReadyResponse = 1.ready:bool
-  ModelReadyRequest = 1.name:string 2.version:string
-  ModelReadyResponse = 1.ready:bool
-  ServerMetadataRequest =
+  ServerReadyResponse ModelReadyResponse = 1.ready:bool
+  ModelReadyRequest ModelMetadataRequest ModelConfigRequest ModelStatisticsRequest = 1.name:string 2.version:string
+  SystemSharedMemoryStatusRequest SystemSharedMemoryUnregisterRequest CudaSharedMemoryStatusRequest
+    CudaSharedMemoryUnregisterRequest = 1.name:string
   ServerMetadataResponse = 1.name:string 2.version:string 3.extensions:string[]
-  ModelMetadataRequest = 1.name:string 2.version:string
   ModelMetadataResponse = 1.name:string 2.versions:string[] 3.platform:string
     4.inputs:ModelMetadataResponse.TensorMetadata[] 5.outputs:ModelMetadataResponse.TensorMetadata[]
   ModelMetadataResponse.TensorMetadata = 1.name:string 2.datatype:string 3.shape:int64[]
@@ -34,9 +34,7 @@ const MESSAGES = `
   ModelInferResponse.InferOutputTensor = 1.name:string 2.datatype:string 3.shape:int64[]
     4.parameters:{string,InferParameter} 5.contents:InferTensorContents
   ModelStreamInferResponse = 1.error_message:string 2.infer_response:ModelInferResponse
-  ModelConfigRequest = 1.name:string 2.version:string
   ModelConfigResponse = 1.config:ModelConfig
-  ModelStatisticsRequest = 1.name:string 2.version:string
   StatisticDuration = 1.count:uint64 2.ns:uint64
   InferStatistics = 1.success:StatisticDuration 2.fail:StatisticDuration 3.queue:StatisticDuration
     4.compute_input:StatisticDuration 5.compute_infer:StatisticDuration 6.compute_output:StatisticDuration
@@ -56,36 +54,21 @@ const MESSAGES = `
   RepositoryIndexRequest = 1.repository_name:string 2.ready:bool
   RepositoryIndexResponse = 1.models:RepositoryIndexResponse.ModelIndex[]
   RepositoryIndexResponse.ModelIndex = 1.name:string 2.version:string 3.state:string 4.reason:string
-  RepositoryModelLoadRequest = 1.repository_name:string 2.model_name:string
+  RepositoryModelLoadRequest RepositoryModelUnloadRequest = 1.repository_name:string 2.model_name:string
     3.parameters:{string,ModelRepositoryParameter}
-  RepositoryModelLoadResponse =
-  RepositoryModelUnloadRequest = 1.repository_name:string 2.model_name:string
-    3.parameters:{string,ModelRepositoryParameter}
-  RepositoryModelUnloadResponse =
-  SystemSharedMemoryStatusRequest = 1.name:string
   SystemSharedMemoryStatusResponse = 1.regions:{string,SystemSharedMemoryStatusResponse.RegionStatus}
   SystemSharedMemoryStatusResponse.RegionStatus = 1.name:string 2.key:string 3.offset:uint64 4.byte_size:uint64
   SystemSharedMemoryRegisterRequest = 1.name:string 2.key:string 3.offset:uint64 4.byte_size:uint64
-  SystemSharedMemoryRegisterResponse =
-  SystemSharedMemoryUnregisterRequest = 1.name:string
-  SystemSharedMemoryUnregisterResponse =
-  CudaSharedMemoryStatusRequest = 1.name:string
   CudaSharedMemoryStatusResponse = 1.regions:{string,CudaSharedMemoryStatusResponse.RegionStatus}
   CudaSharedMemoryStatusResponse.RegionStatus = 1.name:string 2.device_id:uint64 3.byte_size:uint64
   CudaSharedMemoryRegisterRequest = 1.name:string 2.raw_handle:bytes 3.device_id:int64 4.byte_size:uint64
-  CudaSharedMemoryRegisterResponse =
-  CudaSharedMemoryUnregisterRequest = 1.name:string
-  CudaSharedMemoryUnregisterResponse =
   TraceSettingRequest = 1.settings:{string,TraceSettingRequest.SettingValue} 2.model_name:string
-  TraceSettingRequest.SettingValue = 1.value:string[]
+  TraceSettingRequest.SettingValue TraceSettingResponse.SettingValue = 1.value:string[]
   TraceSettingResponse = 1.settings:{string,TraceSettingResponse.SettingValue}
-  TraceSettingResponse.SettingValue = 1.value:string[]
   LogSettingsRequest = 1.settings:{string,LogSettingsRequest.SettingValue}
-  LogSettingsRequest.SettingValue = 1.bool_param:bool|parameter_choice 2.uint32_param:uint32|parameter_choice
-    3.string_param:string|parameter_choice
+  LogSettingsRequest.SettingValue LogSettingsResponse.SettingValue = 1.bool_param:bool|parameter_choice
+    2.uint32_param:uint32|parameter_choice 3.string_param:string|parameter_choice
   LogSettingsResponse = 1.settings:{string,LogSettingsResponse.SettingValue}
-  LogSettingsResponse.SettingValue = 1.bool_param:bool|parameter_choice 2.uint32_param:uint32|parameter_choice
-    3.string_param:string|parameter_choice
 `;
 
 /** Fields by message name, without the package. */

@@ -9,14 +9,15 @@ import type { NumberArray, NumberList } from "../../../wire/protobuf/number-list
 import {
   type InferInput,
   type InferParameters,
-  NO_SEQUENCE,
-  type ParameterValue,
+  noSettings,
   type RequestFields,
+  type RequestSettings,
 } from "../inference/request.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import { type Datatype, exactShape, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/json-nodes.ts";
 import type { MemoryReader, SharedMemory } from "../tensors/shared-memory.ts";
+import type { ParameterValue } from "../tensors/tensor-json.ts";
 import { readMessage } from "./reading.ts";
 
 type Choice =
@@ -46,15 +47,7 @@ export interface InferMessage {
   readonly raw_input_contents?: RepeatedField<Uint8Array>;
 }
 
-type ContentsField =
-  | "bool_contents"
-  | "int_contents"
-  | "int64_contents"
-  | "uint_contents"
-  | "uint64_contents"
-  | "fp32_contents"
-  | "fp64_contents"
-  | "bytes_contents";
+type ContentsField = (typeof LISTS)[number][0];
 type Contents = Readonly<Partial<Record<ContentsField, NumberList>>>;
 
 /** A requested output of an inference: as classes or as a tensor, in the response or in shared memory. */
@@ -97,41 +90,30 @@ export function* wishOf(
   forwarded: InferParameters = [],
 ): Pieces<GrpcWish> {
   const { id = "", inputs: { length: inputCount } = NONE, outputs: { length: outputCount } = NONE } = message;
-  const {
-    parameters: own,
-    priority,
-    timeoutUs,
-    sequence,
-    emptyFinal,
-  } = readParameters(message.parameters ?? NO_PARAMETERS);
+  const given = message.parameters ?? NO_PARAMETERS;
+  const { parameters: own, priority, timeoutUs, sequence, flag: emptyFinal } = readParameters(given);
   // One generator for all, because each one takes as long as reading a short tensor.
-  const reading = new InputsReading(message, memory.reader());
-  for (let from = 0; from < inputCount; from += TENSORS_OF_A_PIECE) {
-    reading.read(from, Math.min(from + TENSORS_OF_A_PIECE, inputCount));
-    if (from + TENSORS_OF_A_PIECE <= inputCount) yield;
+  const inputs = new InputsReading(message, memory.reader());
+  for (let at = 0; at < inputCount; at++) {
+    inputs.read(at);
+    if ((at + 1) % TENSORS_OF_A_PIECE === 0) yield;
   }
-  const inputs = reading.all();
+  const readInputs = inputs.all();
   const outputs = new OutputsReading(message, memory);
-  for (let from = 0; from < outputCount; from += TENSORS_OF_A_PIECE) {
-    outputs.read(from, Math.min(from + TENSORS_OF_A_PIECE, outputCount));
-    if (from + TENSORS_OF_A_PIECE <= outputCount) yield;
+  for (let at = 0; at < outputCount; at++) {
+    outputs.read(at);
+    if ((at + 1) % TENSORS_OF_A_PIECE === 0) yield;
   }
   const parameters = forwarded.length === 0 ? own : [...own, ...forwarded];
   return {
-    fields: { id, inputs, outputs: outputs.names, parameters, priority, timeoutUs, sequence },
+    fields: { id, inputs: readInputs, outputs: outputs.names, parameters, priority, timeoutUs, sequence },
     outputs: outputs.made,
     emptyFinal,
   };
 }
 
-function readParameters(given: Parameters) {
-  const read = {
-    parameters: [] as [string, ParameterValue][],
-    priority: 0,
-    timeoutUs: 0,
-    sequence: NO_SEQUENCE,
-    emptyFinal: false,
-  };
+function readParameters(given: Parameters): RequestSettings {
+  const read = noSettings();
   for (const [name, { parameter_choice: choice }] of given) {
     const wrong = (expected: string) => invalidArg(`invalid value type for '${name}' parameter, expected ${expected}.`);
     if (name === "sequence_id") {
@@ -150,7 +132,7 @@ function readParameters(given: Parameters) {
       read.timeoutUs = Number(BigInt.asUintN(64, choice.value));
     } else if (name === EMPTY_FINAL) {
       if (choice?.case !== "bool_param") throw wrong("bool_param");
-      read.emptyFinal = choice.value;
+      read.flag = choice.value;
     } else if (name.startsWith("triton_"))
       throw invalidArg(
         `parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: ${EMPTY_FINAL}`,
@@ -170,37 +152,40 @@ function parameterValue(choice: Choice): ParameterValue {
   return Number.isSafeInteger(number) ? number : choice.value;
 }
 
-/** Reads the inputs of a message. Reports a duplicate input before any other error in inputs. */
+type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T> ? T : never;
+
+/** Reads the inputs of a message in order. Reports a duplicate input before any other error in inputs. */
 class InputsReading {
-  readonly #message: InferMessage;
-  readonly #reader: InputReader;
+  readonly #model: string;
+  readonly #raw: RepeatedField<Uint8Array>;
+  /** Number of raw contents that inputs have used. */
+  #taken = 0;
   /** Names so far. Null: there is only one input. */
   readonly #seen: Set<string> | null;
   readonly #read: InferInput[] = [];
   #failed: TritonError | null = null;
 
-  constructor(message: InferMessage, copy: MemoryReader) {
-    this.#message = message;
-    this.#reader = new InputReader(message, copy);
+  constructor(
+    private readonly message: InferMessage,
+    private readonly copy: MemoryReader,
+  ) {
+    this.#model = message.model_name ?? "";
+    this.#raw = message.raw_input_contents ?? NONE;
     this.#seen = (message.inputs?.length ?? 0) > 1 ? new Set() : null;
   }
 
-  /** Reads inputs by index, because an iterator needs as much memory per element as a short input. */
-  read(from: number, to: number): void {
-    const { inputs = NONE, id = "" } = this.#message;
-    const seen = this.#seen;
-    for (let at = from; at < to; at++) {
-      const input: InputMessage = inputs.at(at)!;
-      const { name = "" } = input;
-      if (seen?.has(name))
-        throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
-      seen?.add(name);
-      try {
-        if (this.#failed === null) this.#read.push(this.#reader.read(input));
-      } catch (error) {
-        if (!(error instanceof TritonError)) throw error;
-        this.#failed = error;
-      }
+  /** Reads an input by its index, because an iterator needs as much memory per element as a short input. */
+  read(at: number): void {
+    const input: InputMessage = this.message.inputs!.at(at)!;
+    const { name = "" } = input;
+    if (this.#seen?.has(name))
+      throw invalidArg(`[request id: ${this.message.id || "<id_unknown>"}] input '${name}' already exists in request`);
+    this.#seen?.add(name);
+    try {
+      if (this.#failed === null) this.#read.push(this.#input(input));
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      this.#failed = error;
     }
   }
 
@@ -209,26 +194,8 @@ class InputsReading {
     if (this.#failed !== null) throw this.#failed;
     return this.#read;
   }
-}
 
-type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T> ? T : never;
-
-/** Reads the inputs of a message in order. */
-class InputReader {
-  readonly #copy: MemoryReader;
-  readonly #model: string;
-  readonly #raw: RepeatedField<Uint8Array>;
-  /** Number of raw contents that inputs have used. */
-  #taken = 0;
-
-  constructor({ raw_input_contents: raw = NONE, model_name: model = "" }: InferMessage, copy: MemoryReader) {
-    this.#copy = copy;
-    this.#model = model;
-    this.#raw = raw;
-  }
-
-  /** Reads one input. Throws a `TritonError`. */
-  read({ name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents }: InputMessage): InferInput {
+  #input({ name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents }: InputMessage): InferInput {
     const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
     const dims = sizes === undefined ? NO_SIZES : (sizes.numbers as BigInt64Array);
     const shape: number[] = [];
@@ -251,7 +218,7 @@ class InputReader {
         throw invalidArg(
           `unexpected 'content' provided when using shared memory for input tensor '${name}' for model '${model}'`,
         );
-      return this.#copy(region);
+      return this.copy(region);
     }
     if (contents && this.#raw.length > 0)
       throw invalidArg(
@@ -266,7 +233,7 @@ class InputReader {
 }
 
 /** List fields with the types that they contain. Error messages name the first type. */
-const LISTS: readonly (readonly [ContentsField, readonly Datatype[]])[] = [
+const LISTS = [
   ["bool_contents", ["BOOL"]],
   ["int_contents", ["INT32", "INT8", "INT16"]],
   ["int64_contents", ["INT64"]],
@@ -275,7 +242,7 @@ const LISTS: readonly (readonly [ContentsField, readonly Datatype[]])[] = [
   ["fp32_contents", ["FP32"]],
   ["fp64_contents", ["FP64"]],
   ["bytes_contents", ["BYTES"]],
-];
+] as const satisfies readonly (readonly [string, readonly Datatype[]])[];
 
 /** Encodes list elements as tensor data. Throws a `TritonError` if they have the wrong type or are in two lists. */
 export function contentBytes(contents: Contents, datatype: Datatype, name: string, model: string): Uint8Array {
@@ -285,7 +252,7 @@ export function contentBytes(contents: Contents, datatype: Datatype, name: strin
     if (numbers === undefined || numbers.length === 0) continue;
     const unexpected = `unexpected explicit tensor data for input tensor '${name}' for model '${model}'`;
     if (made.length > 0) throw invalidArg(`${unexpected}, binary data was already supplied.`);
-    if (!types.includes(datatype))
+    if (!(types as readonly Datatype[]).includes(datatype))
       throw invalidArg(`${unexpected} of type '${types[0]}', expected datatype '${datatype}'`);
     made = datatype === types[0] ? inBytes(numbers) : inBytes(newNumbers(datatype as "INT8", numbers.length), numbers);
   }
@@ -301,40 +268,30 @@ function inBytes(numbers: NumberArray | Numbers, from?: NumberArray): Uint8Array
 /** Reads the requested outputs of a message. */
 class OutputsReading {
   readonly names: string[] = [];
-  readonly #message: InferMessage;
-  readonly #memory: SharedMemory;
-  #made: Map<string, GrpcOutput> | null = null;
-
-  constructor(message: InferMessage, memory: SharedMemory) {
-    this.#message = message;
-    this.#memory = memory;
-  }
-
   /** Outputs that need a conversion, by name. */
-  get made(): GrpcWish["outputs"] {
-    return this.#made ?? NO_OUTPUTS;
+  made: GrpcWish["outputs"] = NO_OUTPUTS;
+
+  constructor(
+    private readonly message: InferMessage,
+    private readonly memory: SharedMemory,
+  ) {}
+
+  read(at: number): void {
+    const { name = "", parameters = NO_PARAMETERS } = this.message.outputs!.at(at)!;
+    this.names.push(name);
+    const region = regionOf(parameters, name);
+    const classes = classesOf(parameters);
+    if (region !== null && classes > 0)
+      throw invalidArg("output can't set both 'shared_memory_region' and 'classification'");
+    if (region !== null) {
+      this.memory.check(region.name, region.offset, region.bytes);
+      this.#add(name, { classes: 0, put: (data) => this.memory.write(region, name, data) });
+    } else if (classes > 0) this.#add(name, { classes, put: null });
   }
 
-  read(from: number, to: number): void {
-    const { outputs = NONE } = this.#message;
-    const memory = this.#memory;
-    for (let at = from; at < to; at++) {
-      const { name = "", parameters = NO_PARAMETERS } = outputs.at(at)!;
-      this.names.push(name);
-      const region = regionOf(parameters, name);
-      const classes = classesOf(parameters);
-      if (region !== null && classes > 0)
-        throw invalidArg("output can't set both 'shared_memory_region' and 'classification'");
-      if (region === null && classes === 0) continue;
-      this.#made ??= new Map();
-      if (region === null) {
-        this.#made.set(name, { classes, put: null });
-        continue;
-      }
-      memory.check(region.name, region.offset, region.bytes);
-      const put = (data: Uint8Array) => memory.write(region, name, data);
-      this.#made.set(name, { classes: 0, put });
-    }
+  #add(name: string, output: GrpcOutput): void {
+    if (this.made === NO_OUTPUTS) this.made = new Map();
+    (this.made as Map<string, GrpcOutput>).set(name, output);
   }
 }
 

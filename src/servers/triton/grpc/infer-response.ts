@@ -5,10 +5,11 @@
 
 import { overwriteEachTurn } from "../../../base/overwritten-buffers.ts";
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
-import type { InferParameters, ParameterValue } from "../inference/request.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import type { InferParameters } from "../inference/request.ts";
+import { LENGTH_BYTES, type Tensor } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/json-nodes.ts";
-import { MessageBuffer, TEXT_LENGTH_BYTES, tag, varintBytes } from "./message-buffer.ts";
+import type { ParameterValue } from "../tensors/tensor-json.ts";
+import { MessageBuffer, tag, varintBytes } from "./message-buffer.ts";
 
 const TAG = {
   error: tag(1, 2),
@@ -137,7 +138,7 @@ export class ResponseWriter {
   /** Writes a streamed response with one output that contains one string, after an encoded `before`. */
   streamedText(before: Uint8Array, text: Uint8Array): number {
     const into = this.#into;
-    const bytes = TEXT_LENGTH_BYTES + text.length;
+    const bytes = LENGTH_BYTES + text.length;
     into.begin();
     into.number(TAG.response, before.length + 1 + varintBytes(bytes) + bytes);
     into.raw(before);
@@ -177,8 +178,10 @@ export class ResponseWriter {
     const at = into.open(TAG.value);
     if (typeof value === "boolean") into.number(TAG.bool, value ? 1 : 0);
     else if (typeof value === "string") into.bytesText(TAG.string, value);
-    else if (value instanceof Real) into.double(TAG.double, value.value);
-    else into.number(TAG.int64, value);
+    else if (value instanceof Real) {
+      into.tag(TAG.double);
+      into.doubleValue(value.value);
+    } else into.number(TAG.int64, value);
     into.close(at);
     into.close(entry);
   }

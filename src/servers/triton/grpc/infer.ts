@@ -5,9 +5,9 @@ import type { GrpcMethod } from "../../../wire/grpc/server.ts";
 import type { GrpcStatus } from "../../../wire/grpc/status.ts";
 import type { InferAnswer, InferRequest } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
+import { versionNumber } from "../models/version-number.ts";
 import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
 import type { GrpcWish } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
@@ -72,14 +72,14 @@ class UnaryInfer implements CallHandler {
     });
   }
 
-  #answer(answer: InferAnswer, model: ModelVersion, { fields, outputs: wishes }: GrpcWish): void {
+  #answer(answer: InferAnswer, model: ModelVersion, wish: GrpcWish): void {
     const { name, version } = model;
-    const outputs = caught(() => sentOutputs(answer, wishes, model));
+    const outputs = sentOutputs(answer, wish, model);
     if (outputs instanceof TritonError) {
       this.call.end(statusOf(outputs));
       return;
     }
-    const head = responseHead(name, `${version}`, fields.id);
+    const head = responseHead(name, `${version}`, wish.fields.id);
     const parts = { head, parameters: answer.parameters, final: null, outputs };
     if (outputs.some(({ data }) => data.length > LARGE_BYTES)) this.call.sendParts(this.writer.responseParts(parts));
     else {

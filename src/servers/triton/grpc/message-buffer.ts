@@ -1,6 +1,6 @@
 /** Encodes protobuf messages into a growing buffer. */
 import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
-import { isAscii } from "../tensors/datatypes.ts";
+import { isAscii, LENGTH_BYTES } from "../tensors/datatypes.ts";
 
 /** Returns the tag of a field: its number and its wire type. */
 export const tag = (number: number, kind: 0 | 1 | 2 | 5): number => (number << 3) | kind;
@@ -10,8 +10,6 @@ const FIRST_BYTES = 1024;
 const SHORT_BYTES = 24;
 /** A larger buffer is replaced before the next message. */
 const KEPT_BYTES = 1_048_576;
-/** Size of the length field before each string of a tensor. */
-export const TEXT_LENGTH_BYTES = 4;
 
 /** Returns the number of bytes of a varint below 2^35. */
 export const varintBytes = (value: number): number =>
@@ -45,7 +43,7 @@ export class MessageBuffer {
 
   /** Starts a nested message. Returns the position that `close` needs. */
   open(name: number): number {
-    this.#name(name, 1);
+    this.tag(name, 1);
     // Most messages have a length of one byte; `close` makes room for more.
     return ++this.#at;
   }
@@ -66,20 +64,15 @@ export class MessageBuffer {
   }
 
   number(name: number, value: number | bigint): void {
-    this.#name(name, 0);
+    this.tag(name);
     this.varint(value);
   }
 
   /** Writes 32 bits, as before a string in a tensor. */
   length(value: number): void {
-    this.#room(TEXT_LENGTH_BYTES);
+    this.#room(LENGTH_BYTES);
     // Bun's `writeUInt32LE` creates a view for every buffer.
-    for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
-  }
-
-  double(name: number, value: number): void {
-    this.#name(name, 0);
-    this.doubleValue(value);
+    for (let rest = value, at = 0; at < LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
   }
 
   doubleValue(value: number): void {
@@ -90,11 +83,6 @@ export class MessageBuffer {
   floatValue(value: number): void {
     this.#room(4);
     this.#at = this.#buffer.writeFloatLE(value, this.#at);
-  }
-
-  /** Writes only the tag. */
-  named(name: number): void {
-    this.#name(name, 0);
   }
 
   text(name: number, text: string): void {
@@ -142,7 +130,7 @@ export class MessageBuffer {
   }
 
   /** Writes a tag, and reserves `more` bytes after it. */
-  #name(name: number, more: number): void {
+  tag(name: number, more = 0): void {
     this.#room(2 + more);
     if (name < 0x80) this.#buffer[this.#at++] = name;
     else {

@@ -118,7 +118,7 @@ class PartsWriter {
     const into = this.#into;
     if (type === "string") into.text(tag(number, 2), value as string);
     else {
-      into.named(tag(number, kindOf(type)));
+      into.tag(tag(number, kindOf(type)));
       this.#number(type, value);
     }
   }

@@ -71,38 +71,34 @@ const packed =
     return method(call);
   };
 
-/** Answers the first message and ignores later ones. While the promise is pending, no message is read. */
-function once(call: GrpcCall, answer: (bytes: Uint8Array) => void | Promise<void>): CallHandler {
-  let asked = false;
-  return {
-    message(bytes) {
-      if (asked) return;
-      asked = true;
-      return answer(bytes);
-    },
-    halfClosed() {
-      if (!asked) call.end(UNREADABLE);
-    },
-    cancelled() {},
-  };
-}
-
-/** Parses the first message and answers it, unless it is refused. */
+/**
+ * Parses the first message and answers it, unless it is refused. Ignores later messages. While a promise is pending, no message
+ * is read.
+ */
 function onceRead(
   call: GrpcCall,
   type: string,
   around: ServerAround,
   answer: (message: object, room: MessageRoom) => void | Promise<void>,
 ): CallHandler {
-  return once(call, (bytes) => {
-    const room = roomOf(around);
-    const take = (read: object): void | Promise<void> => {
-      if ("code" in read) call.end(read as GrpcStatus);
-      else if (call.over) room.free();
-      else return answer(read, room);
-    };
-    return andThen(readWith(readMessage(type, bytes, room), bytes, room, around), take);
-  });
+  let asked = false;
+  return {
+    message(bytes) {
+      if (asked) return;
+      asked = true;
+      const room = roomOf(around);
+      const take = (read: object): void | Promise<void> => {
+        if ("code" in read) call.end(read as GrpcStatus);
+        else if (call.over) room.free();
+        else return answer(read, room);
+      };
+      return andThen(readWith(readMessage(type, bytes, room), bytes, room, around), take);
+    },
+    halfClosed() {
+      if (!asked) call.end(UNREADABLE);
+    },
+    cancelled() {},
+  };
 }
 
 function answered(call: GrpcCall, message: Uint8Array): void {

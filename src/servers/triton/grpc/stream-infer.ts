@@ -10,12 +10,11 @@ import type { GrpcStatus } from "../../../wire/grpc/status.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
 import type { InferAnswer, InferRequest } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
+import { versionNumber } from "../models/version-number.ts";
 import { OrderedResponses } from "../scheduling/ordered.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
 import { AlikeResponses } from "./alike-responses.ts";
 import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
 import type { GrpcWish } from "./infer-request.ts";
@@ -134,9 +133,9 @@ class StreamInfer implements CallHandler {
     const failed = caught(() => this.#begin(one, read));
     if (one.request === null) read.room.free();
     if (failed) {
-      const error = () => this.#send(failed.message, responseHead("", "", one.id), null);
+      const error = () => this.#send(failed.message, responseHead("", "", one.asked.id), null);
       if (one.decoupled) error();
-      else this.#inOrder(one, error, true);
+      else this.#ordered.send(one, error, true);
       this.#ended(one);
     }
   }
@@ -144,24 +143,26 @@ class StreamInfer implements CallHandler {
   #begin(one: StreamRequestEntry, read: InferRead): void {
     const { wish } = read;
     const { around } = this.inference;
-    const version = caught(() => versionNumber(one.version));
-    const found = version instanceof TritonError ? version : caught(() => around.server.find(one.model, version));
+    const version = caught(() => versionNumber(one.asked.version));
+    const found = version instanceof TritonError ? version : caught(() => around.server.find(one.asked.model, version));
     one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
     if (wish instanceof TritonError) throw wish;
+    one.served = found;
+    one.wish = wish;
     one.request = this.inference.begin(version as VersionNumber, read, {
-      respond: (answer, final) => this.#came(one, found, wish, answer, final),
-      plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
+      respond: (answer, final) => this.#came(one, answer, final),
+      plainText: (output) => (one.decoupled ? this.#plain(one, output) : null),
     });
   }
 
   /** Returns a sink for pieces of text after the first response. Each piece becomes a message without a response object. */
-  #plain(one: StreamRequestEntry, model: ModelVersion, output: string): TextStream {
+  #plain(one: StreamRequestEntry, output: string): TextStream {
     const call = this.call;
     const writer = this.writer;
     const text = { name: output, datatype: "BYTES", shape: [1] } as const;
-    const before = writer.before({ head: headOf(one, model), parameters: [], final: false, outputs: [text] });
+    const before = writer.before({ head: headOf(one), parameters: [], final: false, outputs: [text] });
     return {
       escaped: false,
       get full() {
@@ -174,37 +175,25 @@ class StreamInfer implements CallHandler {
     };
   }
 
-  #came(
-    one: StreamRequestEntry,
-    model: ModelVersion,
-    wish: GrpcWish,
-    answer: InferAnswer | TritonError | null,
-    final: boolean,
-  ): void {
-    if (one.decoupled) this.#answer(one, model, wish, answer, final);
-    else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
+  #came(one: StreamRequestEntry, answer: InferAnswer | TritonError | null, final: boolean): void {
+    if (one.decoupled) this.#answer(one, answer, final);
+    else this.#ordered.send(one, () => this.#answer(one, answer, final), final);
     if (final) this.#ended(one);
   }
 
-  #answer(
-    one: StreamRequestEntry,
-    model: ModelVersion,
-    wish: GrpcWish,
-    given: InferAnswer | TritonError | null,
-    final: boolean,
-  ): void {
+  #answer(one: StreamRequestEntry, given: InferAnswer | TritonError | null, final: boolean): void {
     if (this.call.over) return;
-    const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
+    const outputs = given === null || given instanceof TritonError ? given : sentOutputs(given, one.wish!, one.served!);
     if (outputs instanceof TritonError && this.#strict) {
       this.#stop(() => this.call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
-      if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
-      const head = responseHead(one.model, one.version, one.id);
+      if (outputs === null && !(one.wish!.emptyFinal && one.decoupled && final)) return;
+      const head = responseHead(one.asked.model, one.asked.version, one.asked.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
       const { parameters } = given as InferAnswer;
       one.responses ??= new AlikeResponses(this.writer);
-      this.#written(one.responses.write({ head: headOf(one, model), parameters, final, outputs }));
+      this.#written(one.responses.write({ head: headOf(one), parameters, final, outputs }));
     }
   }
 
@@ -217,10 +206,6 @@ class StreamInfer implements CallHandler {
   #written(length: number): void {
     if (this.call.queued > WAITING_BYTES_MOST) this.#stop(() => this.call.drop());
     else this.call.send(this.writer.bytes, length);
-  }
-
-  #inOrder(one: StreamRequestEntry, send: () => void, final: boolean): void {
-    this.#ordered.send(one, send, final);
   }
 
   #stop(end: () => void): void {
@@ -245,33 +230,21 @@ class StreamInfer implements CallHandler {
   }
 }
 
-const headOf = (one: StreamRequestEntry, { name, version }: ModelVersion): Uint8Array =>
-  (one.head ??= responseHead(name, `${version}`, one.id));
-
-/** Returns the outputs, or the error. Not a closure, because it runs for every response. */
-function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: ModelVersion): readonly Tensor[] | TritonError {
-  try {
-    return sentOutputs(answer, wish.outputs, model);
-  } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    return error;
-  }
+function headOf(one: StreamRequestEntry): Uint8Array {
+  one.head ??= responseHead(one.served!.name, `${one.served!.version}`, one.asked.id);
+  return one.head;
 }
 
 /** A request of a stream. */
 class StreamRequestEntry {
-  readonly model: string;
-  readonly version: string;
-  readonly id: string;
   request: InferRequest | null = null;
   decoupled = false;
+  /** The model and the requested outputs. Null before the request begins. */
+  served: ModelVersion | null = null;
+  wish: GrpcWish | null = null;
   /** Encoded model, version and id of its responses. Null before the first one. */
   head: Uint8Array | null = null;
   responses: AlikeResponses | null = null;
 
-  constructor({ model, version, id }: InferRead) {
-    this.model = model;
-    this.version = version;
-    this.id = id;
-  }
+  constructor(readonly asked: Pick<InferRead, "model" | "version" | "id">) {}
 }

@@ -1,12 +1,11 @@
 /** Defines what a handler of Triton's HTTP API receives and returns. */
 
-import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
 import { DrainGate, sendParts } from "../../openai/front/send-parts.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { HeldBody } from "../inference/held-bodies.ts";
-import { HTTP_STATUS, invalidArg, type TritonError } from "../model-config/status.ts";
+import { HTTP_STATUS, invalidArg, TritonError } from "../model-config/status.ts";
 import { isAscii, toBytesText } from "../tensors/datatypes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 
@@ -32,9 +31,12 @@ export const jsonAnswer = (body: string | Uint8Array, status = 200): HttpAnswer 
 });
 export const plain = (body: string, status = 200): HttpAnswer => ({ status, headers: PLAIN, body });
 export const errorText = (message: string): string => `{"error":${rapidText(toBytesText(message))}}`;
-export const jsonError = ({ code, message }: TritonError): HttpAnswer =>
-  jsonAnswer(errorText(message), HTTP_STATUS[code]);
-export const plainError = ({ code, message }: TritonError): HttpAnswer => plain(errorText(message), HTTP_STATUS[code]);
+/** Returns the answer to a `TritonError`, like `plainError`. Throws any other error. */
+export function jsonError(error: unknown): HttpAnswer {
+  if (!(error instanceof TritonError)) throw error;
+  return jsonAnswer(errorText(error.message), HTTP_STATUS[error.code]);
+}
+export const plainError = (error: unknown): HttpAnswer => ({ ...jsonError(error), headers: PLAIN });
 
 const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);
 
@@ -112,9 +114,7 @@ export class HttpCall {
    * rejects if the client leaves.
    */
   body(): Uint8Array | Promise<Uint8Array> {
-    const most = this.around.config.overHttp.maxBodyBytes;
-    if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
-    return this.#front.body(this.#request) ?? gatheredBody(this.#request, this.held, most, tooLarge, this.around.turns);
+    return this.held.read(this.#front, this.around.config.overHttp.maxBodyBytes, tooLarge);
   }
 
   /** Sends the answer and frees the body's memory. A handler with a stream calls `held.leave` instead. */

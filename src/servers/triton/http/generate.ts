@@ -3,39 +3,26 @@
  * object or an event. Source: `HandleGenerate` in `http_server.cc` (2026). As in 2.51, errors of an accepted request have
  * status 400.
  */
+
 import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { TextStream } from "../behaviours/behaviour.ts";
+import type { ServerAround } from "../inference/around.ts";
 import { EventQueue } from "../inference/event-queue.ts";
-import {
-  type InferAnswer,
-  type InferInput,
-  type InferRequest,
-  parameterText,
-  type RequestFields,
-} from "../inference/request.ts";
+import type { InferAnswer, InferInput, InferRequest, RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { maxBatchSize } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
-import { asObject, asString, documentPieces, find, within } from "../tensors/access.ts";
+import { versionNumber } from "../models/version-number.ts";
+import { asObject, asString, documentPieces, find, prefixed, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
-import { elementsTexts, isOneElement, rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
-import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
+import { elementsTexts, isOneElement, parameterText, rapidText, readElements } from "../tensors/tensor-json.ts";
+import { errorText, type HandlerAnswer, type HttpCall, JSON_TYPE, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { isLargeAnswer } from "./infer-answer.ts";
 import { parameterIn } from "./infer-body.ts";
-import {
-  beyond,
-  fewMembers,
-  fewOf,
-  type InputLimits,
-  jsonBody,
-  MEMBERS_MOST,
-  mostInputBytes,
-  shortName,
-} from "./input-limit.ts";
+import { beyond, fewMembers, fewOf, jsonBody, MEMBERS_MOST, mostInputBytes, shortName } from "./input-limit.ts";
 import { loadMetrics } from "./load-metrics.ts";
 
 export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
@@ -44,41 +31,32 @@ export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle
 async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
   const { server } = call.around;
-  try {
-    const model = server.find(name, versionNumber(version));
-    if ((call.header("content-encoding") ?? "identity") !== "identity")
-      throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
-    const body = await jsonBody(call);
-    const instead = await disturbed(call, body);
-    if (instead !== null) return instead;
-    const fields = await read(body, model, call);
-    const writer = new Writer(call, streams, fields.id, model);
-    writer.request = server.infer(name, model.version, fields, writer);
-    return LATER;
-  } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    return jsonError(error);
-  }
+  const model = server.find(name, versionNumber(version));
+  if ((call.header("content-encoding") ?? "identity") !== "identity")
+    throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
+  const body = await jsonBody(call);
+  const instead = await disturbed(call, body);
+  if (instead !== null) return instead;
+  const fields = await read(body, model, call);
+  const writer = new Writer(call, streams, fields.id, model);
+  writer.request = server.infer(name, model.version, fields, writer);
+  return LATER;
 }
 
 /** Parses a body, a large one in turns with other work. */
-async function read(body: Uint8Array, model: ModelVersion, { held, around: { server, config, turns } }: HttpCall) {
-  const reading = readGenerate(body, model, server.facts, config.overHttp);
+async function read(body: Uint8Array, model: ModelVersion, { held, around }: HttpCall) {
+  const reading = readGenerate(body, model, around);
   if (!isLarge(body)) return atOnce(reading);
   return held.parse(body.length, async () => {
-    const fields = await inTurns(reading, turns);
+    const fields = await inTurns(reading, around.turns);
     held.free(body);
     return fields;
   });
 }
 
 /** Reads a body of /generate. Throws a `TritonError`. */
-function* readGenerate(
-  body: Uint8Array,
-  model: ModelVersion,
-  facts: VersionFacts,
-  limits: InputLimits,
-): Pieces<RequestFields> {
+function* readGenerate(body: Uint8Array, model: ModelVersion, { server, config }: ServerAround): Pieces<RequestFields> {
+  const { overHttp: limits } = config;
   const document = yield* documentPieces(body);
   const id = find(document, "id");
   const own = id === undefined ? "" : shortName("id", within("Unable to parse 'id'", asString, id));
@@ -95,14 +73,14 @@ function* readGenerate(
         yield* withinPieces("Converting keyword: 'parameters'", add(object, true));
         continue;
       }
-      const config = model.config.input?.find((input) => input.name === readable);
-      if (config === undefined) {
+      const input = model.config.input?.find((tensor) => tensor.name === readable);
+      if (input === undefined) {
         parameters.push([name, parameterIn(name, one)]);
         fewOf("parameters", parameters);
         continue;
       }
-      const datatype = datatypeOf(config.data_type);
-      const tensor = yield* tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
+      const datatype = datatypeOf(input.data_type);
+      const tensor = yield* tensorOf(readable, datatype, one, [...batchOf(model), ...input.dims], server.facts);
       const bytes = tensor.data.length;
       if (consumed + bytes > mostInputBytes(limits))
         throw beyond(
@@ -111,7 +89,7 @@ function* readGenerate(
             `request size of ${consumed} bytes with input '${readable}' of size ${bytes} bytes exceeds the maximum allowed input size of ${most}.`,
         );
       consumed += bytes;
-      if (inputs.some((input) => input.name === readable))
+      if (inputs.some((earlier) => earlier.name === readable))
         throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
       inputs.push(tensor);
     }
@@ -125,13 +103,7 @@ function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
   try {
     return yield* work;
   } catch (error) {
-    return within(
-      prefix,
-      () => {
-        throw error;
-      },
-      null,
-    );
+    throw prefixed(prefix, error);
   }
 }
 
@@ -170,7 +142,6 @@ function* tensorOf(
 }
 
 const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };
-const WHOLE = { "Content-Type": "application/json" };
 const NOT_ONE =
   "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
 const FAILED = 400;
@@ -226,7 +197,7 @@ class Writer {
       this.#begun = true;
       const asked = this.call.header("endpoint-load-metrics-format");
       const load = asked === null ? {} : loadMetrics(asked, this.call.around.kvCache());
-      this.call.begin(failed ? FAILED : 200, { ...(this.streams ? STREAM : WHOLE), ...load });
+      this.call.begin(failed ? FAILED : 200, { ...(this.streams ? STREAM : JSON_TYPE), ...load });
     }
     if (text !== null) {
       if (this.streams) this.#write("data: ", text, "\n\n");
@@ -252,7 +223,7 @@ class Writer {
       this.#events.write(Buffer.from(before + text + after, "latin1"));
       return;
     }
-    const parts = objectParts(text, this.id, this.model, before, after);
+    const parts = bytesOf(objectTexts(text, this.id, this.model), before, after);
     const bytes = text.outputs.reduce((sum, { data }) => sum + data.length, 0);
     this.#events.writeLong(parts, bytes);
   }
@@ -262,12 +233,8 @@ class Writer {
 const isLong = (answer: InferAnswer): boolean =>
   isLargeAnswer(answer) && answer.outputs.every(({ datatype }) => datatype !== "FP16" && datatype !== "BF16");
 
-/** Returns names and values, sorted by name: outputs, parameters, and the members of every answer. */
-function membersOf(
-  answer: InferAnswer,
-  id: string,
-  { name, version }: ModelVersion,
-): (readonly [string, string | Tensor])[] {
+/** Yields the JSON object of an answer in parts: outputs, parameters, and the members of every answer, sorted by name. */
+function* objectTexts(answer: InferAnswer, id: string, { name, version }: ModelVersion): Generator<string, void> {
   const members: (readonly [string, string | Tensor])[] = [
     ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
     ["model_name", rapidText(toBytesText(name))],
@@ -275,43 +242,32 @@ function membersOf(
     ...answer.parameters.map(([key, value]) => [key, parameterText(value)] as const),
     ...answer.outputs.map((output) => [toBytesText(output.name), output] as const),
   ];
-  return members.sort(([a], [b]) => (a < b ? -1 : 1));
+  let mark = "{";
+  for (const [key, value] of members.sort(([a], [b]) => (a < b ? -1 : 1))) {
+    yield `${mark}${rapidText(key)}:`;
+    mark = ",";
+    const isList = typeof value !== "string" && !isOneElement(value);
+    if (isList) yield "[";
+    yield* typeof value === "string" ? [value] : elementsTexts(value);
+    if (isList) yield "]";
+  }
+  yield "}";
 }
 
-function objectText(answer: InferAnswer, id: string, served: ModelVersion): string {
-  const member = ([key, value]: readonly [string, string | Tensor]) =>
-    `${rapidText(key)}:${typeof value === "string" ? value : valueText(value)}`;
-  return `{${membersOf(answer, id, served).map(member).join(",")}}`;
-}
+const objectText = (answer: InferAnswer, id: string, model: ModelVersion): string =>
+  [...objectTexts(answer, id, model)].join("");
 
 /** Approximate size of the parts of a long answer, in bytes. */
 const PART_BYTES = 32_768;
 
-/** Yields the bytes of `objectText` in parts, between `before` and `after`. */
-function* objectParts(
-  answer: InferAnswer,
-  id: string,
-  served: ModelVersion,
-  before: string,
-  after: string,
-): Generator<Uint8Array, void> {
-  let text = `${before}{`;
-  for (const [at, [key, value]] of membersOf(answer, id, served).entries()) {
-    text += `${at === 0 ? "" : ","}${rapidText(key)}:`;
-    const isList = typeof value !== "string" && !isOneElement(value);
-    if (isList) text += "[";
-    for (const piece of typeof value === "string" ? [value] : elementsTexts(value)) {
-      text += piece;
-      if (text.length < PART_BYTES) continue;
-      yield Buffer.from(text, "latin1");
-      text = "";
-    }
-    if (isList) text += "]";
+/** Yields bytes of the texts in parts, between `before` and `after`. */
+function* bytesOf(texts: Iterable<string>, before: string, after: string): Generator<Uint8Array, void> {
+  let text = before;
+  for (const piece of texts) {
+    text += piece;
+    if (text.length < PART_BYTES) continue;
+    yield Buffer.from(text, "latin1");
+    text = "";
   }
-  yield Buffer.from(`${text}}${after}`, "latin1");
-}
-
-function valueText(output: Tensor): string {
-  const elements = writeElements(output);
-  return elements.length === 1 ? elements[0]! : `[${elements.join(",")}]`;
+  yield Buffer.from(text + after, "latin1");
 }

@@ -1,20 +1,15 @@
 /** Formats answers of `/infer`: JSON, then the binary tensors. Source: `FinalizeResponse` in `http_server.cc`. */
+
 import type { Pieces } from "../../../base/pieces.ts";
-import { type InferAnswer, parameterText } from "../inference/request.ts";
-import type { ClassLabels } from "../models/labels.ts";
+import type { InferAnswer } from "../inference/request.ts";
+import type { ModelVersion } from "../inference/served.ts";
+import { maxBatchSize } from "../model-config/model-config.ts";
 import { classified } from "../tensors/classified.ts";
-import { type Datatype, isAscii, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { elementsTexts, rapidText } from "../tensors/tensor-json.ts";
+import { areSame, type Datatype, isAscii, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { elementsTexts, parameterText, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
-export interface AnsweredModel {
-  readonly id: string;
-  readonly name: string;
-  readonly version: number;
-  /** True if the first dimension is the batch. */
-  readonly batched: boolean;
-  readonly labels: ClassLabels;
-}
+type AnsweredModel = Pick<ModelVersion, "name" | "version" | "config" | "labels">;
 
 /** The body of an answer: JSON, then binary tensors. */
 export interface InferBody {
@@ -29,25 +24,26 @@ export interface InferBody {
   readonly ascii: boolean;
 }
 
-const shownOutput = (output: Tensor, { classes }: OutputWish, { batched, labels }: AnsweredModel): Tensor =>
-  classes > 0 ? classified(output, classes, batched, labels.get(output.name)) : output;
+const shownOutput = (output: Tensor, { classes }: OutputWish, { config, labels }: AnsweredModel): Tensor =>
+  classes > 0 ? classified(output, classes, maxBatchSize(config) > 0, labels.get(output.name)) : output;
 
 /** Returns the JSON before the first output. */
-function beginning(answer: InferAnswer, model: AnsweredModel): string {
+function beginning(answer: InferAnswer, model: AnsweredModel, id: string): string {
   const named = namedBeginning(model);
-  if (model.id === "" && answer.parameters.length === 0) return named;
-  const id = model.id === "" ? "" : `"id":${rapidText(toBytesText(model.id))},`;
-  return `{${id}${named.slice(1, -OUTPUTS.length)}${parametersText(answer)}${OUTPUTS}`;
+  if (id === "" && answer.parameters.length === 0) return named;
+  const idText = id === "" ? "" : `"id":${rapidText(toBytesText(id))},`;
+  return `{${idText}${named.slice(1, -OUTPUTS.length)}${parametersText(answer)}${OUTPUTS}`;
 }
 
 /** Formats an answer in pieces. Throws a `TritonError` if an output cannot be sent in the requested form. */
 export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferBody> {
   const binary: Uint8Array[] = [];
   const texts: Uint8Array[] = [];
-  let text = beginning(answer, model);
+  const { id } = wish.fields;
+  let text = beginning(answer, model, id);
   let head = 0;
   let mark = "";
-  let ascii = model.id === "" && answer.parameters.length === 0 && isAscii(model.name);
+  let ascii = id === "" && answer.parameters.length === 0 && isAscii(model.name);
   for (const output of answer.outputs) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
     const shown = shownOutput(output, how, model);
@@ -142,10 +138,4 @@ function startOf({ name, datatype, shape }: Tensor): OutputStart {
   if (known !== undefined && known.datatype === datatype && areSame(known.shape, shape)) return known;
   const text = `{"name":${rapidText(toBytesText(name))},"datatype":"${datatype}","shape":[${shape.join(",")}]`;
   return keep(starts, name, { datatype, shape: [...shape], text, ascii: isAscii(text) });
-}
-
-function areSame(a: readonly number[], b: readonly number[]): boolean {
-  if (a.length !== b.length) return false;
-  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
-  return true;
 }

@@ -3,15 +3,15 @@
  * in `http_server.cc` (2026), with their messages and their order.
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
+import type { ServerAround } from "../inference/around.ts";
 import {
   type InferInput,
   type InferParameters,
-  NO_SEQUENCE,
+  noSettings,
   type RequestFields,
-  type SequenceFields,
+  type RequestSettings,
 } from "../inference/request.ts";
 import { invalidArg } from "../model-config/status.ts";
-import type { VersionFacts } from "../model-config/versions.ts";
 import {
   arrayIn,
   asArray,
@@ -72,24 +72,9 @@ const NO_DATA = new Uint8Array();
 const NO_NAMES: readonly string[] = [];
 const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
 
-/** Parameters of a request. */
-interface ParsedParameters {
-  readonly parameters: InferParameters;
-  readonly priority: number;
-  readonly timeoutUs: number;
-  readonly sequence: SequenceFields;
-  readonly binary: boolean;
-}
-const NOTHING: ParsedParameters = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO_SEQUENCE, binary: false };
+const NOTHING = noSettings();
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-export interface InferLimits {
-  readonly model: string;
-  readonly memory: SharedMemory;
-  readonly input: InputLimits;
-  readonly facts: VersionFacts;
-}
+export type InferDeps = Pick<ServerAround, "memory" | "config" | "server">;
 
 /** Reads a body that is the only input, without JSON. */
 export function rawWish(body: Uint8Array): InferWish {
@@ -98,32 +83,43 @@ export function rawWish(body: Uint8Array): InferWish {
 }
 
 /** Reads a body in pieces. `head`: bytes of JSON at its start. Throws a `TritonError`. */
-export function* inferWish(body: Uint8Array, head: number, limits: InferLimits): Pieces<InferWish> {
+export function* inferWish(body: Uint8Array, head: number, model: string, around: InferDeps): Pieces<InferWish> {
+  const { memory, config, server } = around;
+  const { missingElements } = server.facts;
   const isWhole = head === body.length;
   const document = yield* documentPieces(isWhole ? body : body.subarray(0, head));
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
   const inputs: InferInput[] = [];
   const rest = isWhole ? NO_DATA : body.subarray(head);
-  const read: Reading = { id, inputs, rest, names: null, copy: limits.memory.reader() };
-  const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
+  const read: Reading = {
+    id,
+    inputs,
+    rest,
+    names: null,
+    copy: memory.reader(),
+    model,
+    limits: config.overHttp,
+    missingElements,
+  };
+  const { parameters, priority, timeoutUs, sequence, flag } = asked === undefined ? NOTHING : readParameters(asked);
   for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
-    const input = inputOf(one, read, limits);
+    const input = inputOf(one, read);
     if (!(input.data instanceof Uint8Array)) input.data = yield* input.data;
     // The length fields of strings from JSON count, too.
     const { name, datatype, data } = input;
-    if (datatype === "BYTES" && data.length > mostInputBytes(limits.input) && find(one, "data") !== undefined)
-      throw madeTooLarge(name, data.length, limits.input);
+    if (datatype === "BYTES" && data.length > mostInputBytes(read.limits) && find(one, "data") !== undefined)
+      throw madeTooLarge(name, data.length, read.limits);
     inputs.push(input as InferInput);
     if (needsCount(input as InferInput)) yield* countTexts(data);
     else if (inputs.length % ITEMS_OF_A_PIECE === 0) yield;
   }
-  if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
+  if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${model}'`);
   const wished = find(document, "outputs");
-  const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
+  const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, memory);
   const names = wished === undefined ? NO_NAMES : [...outputs.keys()];
   const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
-  return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
+  return { fields, outputs, otherwise: flag ? BINARY_OUTPUT : JSON_OUTPUT };
 }
 
 /** Returns the member `name`, whose length is limited. */
@@ -132,6 +128,10 @@ const shortIn = (value: JsonNode, name: string): string => shortName(name, strin
 /** State of the parser. */
 interface Reading {
   readonly id: string;
+  readonly model: string;
+  readonly limits: InputLimits;
+  /** Same as in `VersionFacts`. */
+  readonly missingElements: string;
   /** The part after the JSON that no input has used yet. */
   rest: Uint8Array;
   readonly inputs: readonly InferInput[];
@@ -141,27 +141,20 @@ interface Reading {
   names: Set<string> | null;
 }
 
-function readParameters(value: JsonNode): ParsedParameters {
-  const read = {
-    parameters: [] as (readonly [string, InferParameters[number][1]])[],
-    priority: 0,
-    timeoutUs: 0,
-    sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
-    binary: false,
-  };
+function readParameters(value: JsonNode): RequestSettings {
+  const read = noSettings();
   for (const [name, one] of within("failed to get request params.", fewMembers, value)) {
     const unsigned = () => Number(unsignedOf(one, name));
     const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);
     if (name === "sequence_id") {
       const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
-      read.sequence.id = isText
-        ? within("Unable to parse 'sequence_id'", asShortText, one)
-        : BigInt(one as number | bigint);
-    } else if (name === "sequence_start") read.sequence.start = boolean();
-    else if (name === "sequence_end") read.sequence.end = boolean();
+      const id = isText ? within("Unable to parse 'sequence_id'", asShortText, one) : BigInt(one as number | bigint);
+      read.sequence = { ...read.sequence, id };
+    } else if (name === "sequence_start") read.sequence = { ...read.sequence, start: boolean() };
+    else if (name === "sequence_end") read.sequence = { ...read.sequence, end: boolean() };
     else if (name === "priority") read.priority = unsigned();
     else if (name === "timeout") read.timeoutUs = unsigned();
-    else if (name === "binary_data_output") read.binary = boolean();
+    else if (name === "binary_data_output") read.flag = boolean();
     else if (name.startsWith("triton_"))
       throw invalidArg(
         "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",
@@ -183,7 +176,7 @@ export function parameterIn(name: string, value: JsonNode): InferParameters[numb
 }
 
 /** Reads an input. Its data may still have to be read from JSON, in pieces. */
-function inputOf(value: JsonNode, read: Reading, limits: InferLimits) {
+function inputOf(value: JsonNode, read: Reading) {
   const parameters = find(value, "parameters");
   oneSource(value, parameters ?? null);
   const name = shortIn(value, "name");
@@ -197,7 +190,7 @@ function inputOf(value: JsonNode, read: Reading, limits: InferLimits) {
   if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
-  const data = inputData(value, parameters, { name, type, shape }, read, limits);
+  const data = inputData(value, parameters, { name, type, shape }, read);
   const exact = sizes === null ? undefined : exactShape(sizes);
   return exact === undefined ? { name, datatype, shape, data } : { name, datatype, shape, data, exactShape: exact };
 }
@@ -253,7 +246,6 @@ function inputData(
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
-  { model, input, facts }: InferLimits,
 ): Uint8Array | Pieces<Uint8Array> {
   const binary = find(parameters ?? null, "binary_data_size");
   if (binary !== undefined) {
@@ -262,7 +254,7 @@ function inputData(
     if (bytes > read.rest.length) {
       const missing = BigInt(size) - BigInt(read.rest.length);
       throw invalidArg(
-        `unexpected size for input '${name}', expecting ${missing} additional bytes for model '${model}'`,
+        `unexpected size for input '${name}', expecting ${missing} additional bytes for model '${read.model}'`,
       );
     }
     const data = read.rest.subarray(0, bytes);
@@ -277,9 +269,9 @@ function inputData(
   const tensor = given instanceof LongList ? given : arrayIn(value, "data");
   const datatype = isDatatype(type) ? type : null;
   const elementBytes = datatype === null ? 0 : ELEMENT_BYTES[datatype];
-  if (count * elementBytes > mostInputBytes(input) || !Number.isSafeInteger(count))
-    throw tensorTooLarge(name, arrayIn(value, "shape"), elementBytes, input);
-  return readElements(name, tensor, datatype, count, facts.missingElements);
+  if (count * elementBytes > mostInputBytes(read.limits) || !Number.isSafeInteger(count))
+    throw tensorTooLarge(name, arrayIn(value, "shape"), elementBytes, read.limits);
+  return readElements(name, tensor, datatype, count, read.missingElements);
 }
 
 function memoryOf(parameters: JsonNode | undefined) {

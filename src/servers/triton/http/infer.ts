@@ -1,14 +1,15 @@
 /** Implements `POST /v2/models/M/infer`. Source: `HandleInfer` in `http_server.cc` (2026), and answers observed on 2.51. */
 
 import { andThen } from "../../../base/maybe-promise.ts";
-import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
+import { atOnce, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
-import type { InferAnswer, RequestFields } from "../inference/request.ts";
+import { type GrpcEncoding, isEncoding, packedMessage } from "../../../wire/grpc/compression.ts";
+import type { RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
-import { versionNumber } from "../inference/version-number.ts";
-import { isDecoupled, maxBatchSize } from "../model-config/model-config.ts";
+import { isDecoupled } from "../model-config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionNumber } from "../models/table.ts";
+import { versionNumber } from "../models/version-number.ts";
 import {
   errorText,
   type HandlerAnswer,
@@ -21,8 +22,8 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { type AnsweredModel, bodyParts, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
-import { type InferLimits, type InferWish, inferWish, rawWish } from "./infer-body.ts";
+import { bodyParts, type InferBody, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
+import { type InferWish, inferWish, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
 
@@ -36,7 +37,7 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const model = server.find(name, number);
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
-  const asked = { call, name, number, model };
+  const asked = { call, number, model };
   const refused = jsonTooLarge(declaredBytes(call), call.around.config.overHttp);
   // Refuse before the body arrives.
   if (refused !== null && isJsonAlone(call)) return jsonError(refused);
@@ -45,7 +46,6 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
 
 interface InferCall {
   readonly call: HttpCall;
-  readonly name: string;
   /** -1 means the latest version. */
   readonly number: VersionNumber;
   readonly model: ModelVersion;
@@ -58,7 +58,7 @@ function isJsonAlone(call: HttpCall): boolean {
 function unlessDisturbed(given: Uint8Array, asked: InferCall): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const encoding = call.header("content-encoding") ?? "identity";
-  if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
+  if (encoding !== "identity" && !isEncoding(encoding)) {
     const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
@@ -78,32 +78,25 @@ function inferUnless(
   body: Uint8Array,
 ): HandlerAnswer | Promise<HandlerAnswer> {
   if (instead !== null) return instead;
-  const { call, name } = asked;
-  const { server, config, memory } = call.around;
+  const { call, model } = asked;
+  const { server, config } = call.around;
   const { overHttp } = config;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const refused = head === 0 ? rawTooLarge(body.length, overHttp) : jsonTooLarge(head, overHttp);
   if (refused !== null) return jsonError(refused);
-  const limits = { model: name, memory, input: overHttp, facts: server.facts };
-  if (head > 0 && isLarge(body)) return inferLarge(asked, body, head, limits);
+  if (head > 0 && isLarge(body)) return inferLarge(asked, body, head);
   try {
-    return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, limits)));
+    return submitted(asked, head === 0 ? rawWish(body) : atOnce(inferWish(body, head, model.name, call.around)));
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
     return jsonError(error);
   }
 }
 
 /** Handles a large body. `head`: bytes of JSON at its start. */
-async function inferLarge(
-  asked: InferCall,
-  body: Uint8Array,
-  head: number,
-  limits: InferLimits,
-): Promise<HandlerAnswer> {
-  const { call } = asked;
+async function inferLarge(asked: InferCall, body: Uint8Array, head: number): Promise<HandlerAnswer> {
+  const { call, model } = asked;
   const read = async () => {
-    const wish = await inTurns(inferWish(body, head, limits), call.around.turns);
+    const wish = await inTurns(inferWish(body, head, model.name, call.around), call.around.turns);
     // Binary tensors are views of the body, so that it must stay.
     if (head === body.length) call.held.free(body);
     return wish;
@@ -111,25 +104,23 @@ async function inferLarge(
   try {
     return submitted(asked, await call.held.parse(head, read));
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
     return jsonError(error);
   }
 }
 
 /** Starts the request. Throws a `TritonError`. */
-function submitted({ call, name, number, model }: InferCall, wish: InferWish): typeof LATER {
+function submitted({ call, number, model }: InferCall, wish: InferWish): typeof LATER {
   const encoding = bestEncoding(call.header("accept-encoding"));
-  call.around.server.infer(name, number, withForwarded(call, wish.fields), {
+  call.around.server.infer(model.name, number, withForwarded(call, wish.fields), {
     respond(answer) {
       if (answer === null) return;
       if (answer instanceof TritonError) {
         call.answer(plainError(answer));
         return;
       }
-      const batched = maxBatchSize(model.config) > 0;
-      const of = { id: wish.fields.id, name, version: model.version, batched, labels: model.labels };
-      if (isLargeAnswer(answer)) void answerInParts(call, answer, of, wish, encoding);
-      else call.answer(answered(answer, of, wish, encoding));
+      const made = inferBody(answer, model, wish);
+      if (isLargeAnswer(answer)) void answerInParts(call, made, encoding);
+      else call.answer(answered(made, encoding));
     },
   });
   return LATER;
@@ -146,15 +137,9 @@ function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
   return { ...fields, parameters };
 }
 
-async function answerInParts(
-  call: HttpCall,
-  answer: InferAnswer,
-  of: AnsweredModel,
-  wish: InferWish,
-  encoding: Encoding,
-): Promise<void> {
+async function answerInParts(call: HttpCall, making: Pieces<InferBody>, encoding: Encoding): Promise<void> {
   try {
-    const made = await inTurns(inferBody(answer, of, wish), call.around.turns);
+    const made = await inTurns(making, call.around.turns);
     const whole = bodyParts(made);
     const parts = encoding === null ? whole : await packedParts(whole, encoding);
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
@@ -191,7 +176,7 @@ function headLength(call: HttpCall, bytes: number, strict: boolean): number {
   return length;
 }
 
-type Encoding = "gzip" | "deflate" | null;
+type Encoding = GrpcEncoding | null;
 
 /** Returns the supported encoding with the largest weight. */
 function bestEncoding(accepted: string | null): Encoding {
@@ -201,30 +186,26 @@ function bestEncoding(accepted: string | null): Encoding {
     const [name = "", ...settings] = one.split(";").map((part) => part.trim());
     const weight = Number(settings.find((part) => part.startsWith("q="))?.slice(2) ?? 1);
     if (!(weight > best.weight)) continue;
-    if (name === "gzip" || name === "deflate") best = { name, weight };
+    if (isEncoding(name)) best = { name, weight };
     else if (name === "identity") best = { name: null, weight };
   }
   return best.name;
 }
 
-function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uint8Array {
-  const { gzipSync, deflateSync } = zlib();
-  return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
-}
+const bytesOf = (body: string | Uint8Array) => (typeof body === "string" ? Buffer.from(body, "latin1") : body);
 
-function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encoding: Encoding): HttpAnswer {
+function answered(making: Pieces<InferBody>, encoding: Encoding): HttpAnswer {
   try {
-    const made = atOnce(inferBody(answer, of, wish));
+    const made = atOnce(making);
     const { head, ascii } = made;
     const body = wholeBody(made);
     if (encoding === null && head === null) return { status: 200, headers: JSON_TYPE, body, ascii };
     return {
       status: 200,
       headers: headersOf(head, encoding),
-      body: encoding === null ? body : packed(body, encoding),
+      body: encoding === null ? body : packedMessage(bytesOf(body), encoding),
     };
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
     return plainError(error);
   }
 }

@@ -77,15 +77,12 @@ export const declaredBytes = (call: HttpCall): number => Number(call.header("con
 const SETTINGS_BYTES_MOST = 65_536;
 
 /** Reads such a body. The real server has only the general limit. */
-export async function settingsBody(call: HttpCall): Promise<Uint8Array> {
-  const refused = (bytes: number) =>
-    invalidArg(`request JSON size of ${bytes} bytes: a stand-in takes ${SETTINGS_BYTES_MOST} here`);
-  const declared = declaredBytes(call);
-  if (declared > SETTINGS_BYTES_MOST) throw refused(declared);
-  const body = await jsonBody(call);
-  if (body.length > SETTINGS_BYTES_MOST) throw refused(body.length);
-  return body;
-}
+export const settingsBody = (call: HttpCall): Promise<Uint8Array> =>
+  jsonBody(call, (bytes, limits) =>
+    bytes > SETTINGS_BYTES_MOST
+      ? invalidArg(`request JSON size of ${bytes} bytes: a stand-in takes ${SETTINGS_BYTES_MOST} here`)
+      : jsonTooLarge(bytes, limits),
+  );
 
 /** Most parameters, inputs, outputs or dimensions of a request, because some later work with them is done in one go. */
 export const MEMBERS_MOST = 10_000;
@@ -112,13 +109,17 @@ export function shortName(what: string, text: string): string {
   return text;
 }
 
-/** Reads a JSON body. Rejects with a `TritonError` if it is too large, before it arrives if its length is declared. */
-export async function jsonBody(call: HttpCall): Promise<Uint8Array> {
-  const { overHttp } = call.around.config;
-  const declared = jsonTooLarge(declaredBytes(call), overHttp);
-  if (declared !== null) throw declared;
+/**
+ * Reads a JSON body. Rejects with the `TritonError` of `refusal` if it is too large, before it arrives if its length is
+ * declared.
+ */
+export async function jsonBody(call: HttpCall, refusal = jsonTooLarge): Promise<Uint8Array> {
+  const check = (bytes: number) => {
+    const refused = refusal(bytes, call.around.config.overHttp);
+    if (refused !== null) throw refused;
+  };
+  check(declaredBytes(call));
   const body = await call.body();
-  const come = jsonTooLarge(body.length, overHttp);
-  if (come !== null) throw come;
+  check(body.length);
   return body;
 }

@@ -4,9 +4,9 @@
  */
 import { inTurns, type Pieces } from "../../../base/pieces.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
-import { versionNumber } from "../inference/version-number.ts";
 import { configTexts } from "../model-config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
+import { versionNumber } from "../models/version-number.ts";
 import { asBoolean, asBytesText, documentPieces, find } from "../tensors/access.ts";
 import { fromBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/json-nodes.ts";

@@ -5,7 +5,6 @@
 
 import { orElse } from "../../../base/maybe-promise.ts";
 import type { ServerAround } from "../inference/around.ts";
-import { TritonError } from "../model-config/status.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, jsonError, plain, plainError } from "./call.ts";
 import { generate, generateStream } from "./generate.ts";
 import { infer } from "./infer.ts";
@@ -93,20 +92,12 @@ export function respondTo(
   const restricted = restriction(call.around, api, call);
   if (restricted !== null) return restricted;
   if (!methods.includes(call.method)) return (isPlain ? plain : jsonAnswer)(errorText("Method Not Allowed"), 405);
-  const failed = isPlain ? failedPlain : failedJson;
+  const failed = isPlain ? plainError : jsonError;
   try {
     return orElse(handle(call), failed);
   } catch (error) {
     return failed(error);
   }
-}
-
-const failedPlain = (error: unknown) => plainError(known(error));
-const failedJson = (error: unknown) => jsonError(known(error));
-
-function known(error: unknown): TritonError {
-  if (error instanceof TritonError) return error;
-  throw error;
 }
 
 function restriction({ config }: ServerAround, api: string, call: HttpCall): HandlerAnswer | null {

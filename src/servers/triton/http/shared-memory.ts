@@ -49,10 +49,9 @@ async function handle(call: HttpCall, cuda: boolean): Promise<HandlerAnswer> {
 }
 
 function status(memory: SharedMemory, region: string | null, cuda: boolean): string {
-  const shown = cuda ? [] : memory.all.filter(({ name }) => region === null || name === region);
-  if (region !== null && shown.length === 0)
-    throw new TritonError("NOT_FOUND", `Unable to find ${cuda ? "cuda" : "system"} shared memory region: '${region}'`);
-  const texts = shown.map(
+  if (cuda && region !== null)
+    throw new TritonError("NOT_FOUND", `Unable to find cuda shared memory region: '${region}'`);
+  const texts = (cuda ? [] : memory.named(region)).map(
     ({ name, key, offset, bytes }) =>
       `{"name":${rapidText(toBytesText(name))},"key":${rapidText(toBytesText(key))},"offset":${offset},"byte_size":${bytes}}`,
   );

@@ -4,15 +4,11 @@
  */
 import type { ModelResponse, StreamRequest } from "../behaviours/behaviour.ts";
 import { TritonError } from "../model-config/status.ts";
-import type { VersionNumber } from "../models/table.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
-import type { InferReceiver, InferRequest, RequestFields } from "./request.ts";
+import type { InferRequest } from "./request.ts";
+import type { TritonServer } from "./server.ts";
 
-interface InferenceTarget {
-  /** Throws a `TritonError` if the request is refused. */
-  infer(name: string, version: VersionNumber, fields: RequestFields, receiver: InferReceiver): InferRequest;
-  isReady(name: string, version: VersionNumber): boolean;
-}
+type InferenceTarget = Pick<TritonServer, "infer" | "isReady">;
 
 /** Yields the responses. The request is cancelled if the caller stops reading or if `asking` is cancelled. */
 export async function* askModel(

@@ -4,15 +4,16 @@
  */
 import type { InferAnswer, InferRequest } from "./request.ts";
 
-export interface CacheCounts {
-  entries: number;
-  usedBytes: number;
-  readonly sizeBytes: number;
-  hits: number;
-  misses: number;
-  evictions: number;
-  lookupUs: number;
-  insertionUs: number;
+export class CacheCounts {
+  entries = 0;
+  usedBytes = 0;
+  hits = 0;
+  misses = 0;
+  evictions = 0;
+  lookupUs = 0;
+  insertionUs = 0;
+
+  constructor(readonly sizeBytes: number) {}
 }
 
 /** Bytes that the cache itself needs per entry and per output. */
@@ -25,16 +26,7 @@ export class ResponseCache {
   readonly #entries = new Map<string, { readonly answer: InferAnswer; readonly bytes: number }>();
 
   constructor(sizeBytes: number) {
-    this.counts = {
-      entries: 0,
-      usedBytes: 0,
-      sizeBytes,
-      hits: 0,
-      misses: 0,
-      evictions: 0,
-      lookupUs: 0,
-      insertionUs: 0,
-    };
+    this.counts = new CacheCounts(sizeBytes);
   }
 
   find(key: string): InferAnswer | undefined {

@@ -1,12 +1,12 @@
-/** Answers requests from the response cache and inserts new answers. A hit is answered and counted here. */
+/** Looks up requests in the response cache and inserts new answers. Counts hits. */
 import { isCached } from "../model-config/model-config.ts";
 import { TritonError } from "../model-config/status.ts";
 import { cacheKey } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
-import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
+import type { ModelVersion, SharedParts } from "./served.ts";
 
-/** Looks up the answer. Returns HIT if it was sent, else the key for the later insertion, or null if the model has no cache. */
-export function lookUp(model: ModelVersion, request: InferRequest, shared: SharedParts): string | null {
+/** Looks up and counts an answer. Returns it, or the key for its later insertion, or null if the model has no cache. */
+export function lookUp(model: ModelVersion, request: InferRequest, shared: SharedParts): InferAnswer | string | null {
   const { cache, clock, epochMs } = shared;
   if (cache === null || !isCached(model.config)) return null;
   const key = cacheKey(model.name, model.version, request);
@@ -17,10 +17,8 @@ export function lookUp(model: ModelVersion, request: InferRequest, shared: Share
   cache.counts.lookupUs += request.cacheUs;
   if (cachedAnswer === undefined) return key;
   model.statistics.hit(nowUs - request.startUs, fromUs - request.queuedUs, request.cacheUs, nowUs, epochMs());
-  sendResponse(request, model.statistics, clock, withRequestedOutputs(request, cachedAnswer), true);
-  return HIT;
+  return withRequestedOutputs(request, cachedAnswer);
 }
-export const HIT = "hit";
 
 /**
  * Inserts the answer without its parameters, and returns the microseconds that the lookup and the insertion took. Like the real

@@ -80,12 +80,11 @@ function statisticsOf({ name, version, statistics }: ModelVersion) {
 }
 
 function batches({ batches: all }: ModelStatistics) {
+  const computed = SPANS.slice(2);
   return [...all]
     .sort(([a], [b]) => a - b)
-    .map(([size, { count, input, infer, output }]) => ({
+    .map(([size, { count, us }]) => ({
       batch_size: size,
-      compute_input: { count, ns: input * 1000 },
-      compute_infer: { count, ns: infer * 1000 },
-      compute_output: { count, ns: output * 1000 },
+      ...Object.fromEntries(computed.map((span, at) => [span, { count, ns: us[at]! * 1000 }])),
     }));
 }

@@ -2,14 +2,14 @@
  * Runs ensembles. A step runs as soon as its inputs are ready. Each response of a decoupled step continues separately. An
  * ensemble has its own counters in addition to those of its steps. Source: `ensemble_scheduler.cc` (2026); observed on 2.51.
  */
-import type { EnsembleStep, ModelConfig } from "../model-config/model-config.ts";
+import type { EnsembleStep } from "../model-config/model-config.ts";
 import { internal, TritonError } from "../model-config/status.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
-import { HIT, insertAnswer, lookUp, withRequestedOutputs } from "./cached.ts";
+import { insertAnswer, withRequestedOutputs } from "./cached.ts";
 import { AnswerFit } from "./fitting.ts";
+import { LoadedVersion } from "./loaded-version.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
-import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
-import type { ModelStatistics } from "./statistics.ts";
+import type { ModelVersion, SharedParts, VersionParts } from "./served.ts";
 
 /** Returns the sequence parameters that every answer of an ensemble contains. The correlation id is signed here. */
 function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParameters {
@@ -22,38 +22,22 @@ function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParame
   ];
 }
 
-export interface EnsembleOptions extends Pick<ModelVersion, "config" | "labels" | "statistics" | "version"> {
+export interface EnsembleOptions extends VersionParts {
   /** Throws a `TritonError` if the version is not found. */
   readonly find: (name: string, version: number) => ModelVersion;
   readonly shared: SharedParts;
 }
 
-export class EnsembleModel implements ModelVersion {
-  readonly name: string;
-  readonly version: number;
-  readonly config: ModelConfig;
-  readonly labels: ModelVersion["labels"];
-  readonly statistics: ModelStatistics;
+export class EnsembleModel extends LoadedVersion {
   readonly dead = false;
-  live = 0;
   readonly fit: AnswerFit;
 
   constructor(private readonly options: EnsembleOptions) {
-    this.name = options.config.name;
-    this.version = options.version;
-    this.config = options.config;
-    this.labels = options.labels;
-    this.statistics = options.statistics;
+    super(options, options.shared);
     this.fit = new AnswerFit(options.config, null);
   }
 
-  submit(request: InferRequest): void {
-    const { shared } = this.options;
-    const nowUs = shared.clock.now();
-    request.startUs ||= nowUs;
-    request.queuedUs = nowUs;
-    const key = lookUp(this, request, shared);
-    if (key === HIT) return;
+  protected accept(request: InferRequest, key: string | null): void {
     this.live++;
     new EnsembleRun(this, this.options, request, key, () => this.live--).begin();
   }
@@ -78,7 +62,7 @@ class EnsembleRun {
   #busy = 0;
   #over = false;
   #stepUs = -1;
-  readonly #times = { inputUs: 0, inferUs: 0, outputUs: 0 };
+  readonly #times: [number, number, number] = [0, 0, 0];
   /** The latest answer. It is sent only when the next one is known, because the last answer carries the final flag. */
   #pendingAnswer: InferAnswer | null = null;
 
@@ -138,10 +122,8 @@ class EnsembleRun {
         this.#onResponse(step, model, branch, answer, final);
       const request = new InferRequest(model.config, stepFields, { respond: respondTo });
       this.request.whenCancelled(() => request.leave(this.request.broken));
-      request.reported = ({ inputUs, inferUs, outputUs }) => {
-        this.#times.inputUs += inputUs;
-        this.#times.inferUs += inferUs;
-        this.#times.outputUs += outputUs;
+      request.reported = (times) => {
+        for (const [at, us] of times.entries()) this.#times[at]! += us;
       };
       model.submit(request);
     } catch (error) {
@@ -219,8 +201,8 @@ class EnsembleRun {
         ? null
         : insertAnswer(this.key, this.#pendingAnswer, request, shared);
     const queueUs = Math.max(0, this.#stepUs - request.queuedUs);
-    const spans = { ...this.#times, queueUs, requestUs: nowUs - request.startUs + (cacheUs ?? 0) };
-    statistics.executed(request.batchSize, spans);
+    const spans = [nowUs - request.startUs + (cacheUs ?? 0), queueUs, ...this.#times] as const;
+    statistics.executed(request.batchSize, this.#times);
     statistics.succeeded(request.batchSize, spans, nowUs, epochMs());
     if (cacheUs !== null) statistics.missed(cacheUs, nowUs);
     this.ended();
@@ -228,8 +210,7 @@ class EnsembleRun {
   }
 
   #send(answer: InferAnswer | null, final: boolean): void {
-    const requested = answer && withRequestedOutputs(this.request, answer);
-    sendResponse(this.request, this.options.statistics, this.options.shared.clock, requested, final);
+    this.ensemble.send(this.request, answer && withRequestedOutputs(this.request, answer), final);
   }
 
   /** Sends the error. Counts two failures for one request, one for the response and one for the report, as observed on 2.51. */
@@ -240,7 +221,6 @@ class EnsembleRun {
     const nowUs = shared.clock.now();
     statistics.failed("OTHER", nowUs - this.request.startUs, 2);
     this.ended();
-    const error = new TritonError(code, `in ensemble '${this.ensemble.name}', ${message}`);
-    sendResponse(this.request, statistics, shared.clock, error, true);
+    this.ensemble.send(this.request, new TritonError(code, `in ensemble '${this.ensemble.name}', ${message}`), true);
   }
 }

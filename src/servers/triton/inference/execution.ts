@@ -1,6 +1,7 @@
 /** Describes one execution of a batch, and computes the times of its requests. */
 import type { ModelHost } from "../behaviours/behaviour.ts";
 import type { Grants } from "../scheduling/rate-limiter.ts";
+import type { BatchRow } from "../scheduling/scheduler.ts";
 import type { ComputeTimes, RequestSpans } from "./infer-counts.ts";
 import type { ModelReporter } from "./reporter.ts";
 import type { InferRequest } from "./request.ts";
@@ -19,6 +20,9 @@ export interface Instance {
 
 export interface Execution {
   readonly instance: Instance;
+  readonly batch: readonly InferRequest[];
+  /** The batch by sequence slot, or null if it has no slots. */
+  readonly rows: readonly BatchRow<InferRequest>[] | null;
   readonly startUs: number;
   /** Time at which the inputs were ready for the behaviour. */
   readonly inferFromUs: number;
@@ -28,30 +32,20 @@ export interface Execution {
  * Returns the times that all requests of a batch share. `inferToUs`: end of the behaviour. `endUs`: end of the conversion of
  * its outputs.
  */
-export const computeTimesOf = (
-  { startUs, inferFromUs }: Execution,
-  inferToUs: number,
-  endUs: number,
-): ComputeTimes => ({
-  inputUs: inferFromUs - startUs,
-  inferUs: inferToUs - inferFromUs,
-  outputUs: endUs - inferToUs,
-});
+export const computeTimesOf = ({ startUs, inferFromUs }: Execution, inferToUs: number, endUs: number): ComputeTimes => [
+  inferFromUs - startUs,
+  inferToUs - inferFromUs,
+  endUs - inferToUs,
+];
 
 /** Returns the times of one request. `cacheUs`: time spent in the response cache. */
 export const spansOf = (
-  request: InferRequest,
+  { startUs: fromUs, queuedUs }: InferRequest,
   startUs: number,
   times: ComputeTimes,
   endUs: number,
   cacheUs: number,
-): RequestSpans => ({
-  requestUs: endUs - request.startUs + cacheUs,
-  queueUs: startUs - request.queuedUs,
-  inputUs: times.inputUs,
-  inferUs: times.inferUs,
-  outputUs: times.outputUs,
-});
+): RequestSpans => [endUs - fromUs + cacheUs, startUs - queuedUs, times[0], times[1], times[2]];
 
 /** Starts the batches that the rate limiter has granted. */
 export const grant = (granted: Grants): void => {
@@ -59,9 +53,9 @@ export const grant = (granted: Grants): void => {
 };
 
 /** Formats an exception of a model like the Python backend. `file`: the place that is shown, or null. */
-export function raised(error: unknown, file: string | null): string {
+export function raised(error: unknown, file: string | null, where = "execute"): string {
   const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
-  return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): execute\n`}`;
+  return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): ${where}\n`}`;
 }
 
 /** Returns the Python backend's error for a wrong number of responses. */

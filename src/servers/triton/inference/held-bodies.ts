@@ -8,8 +8,9 @@
 import type { EventLoopTurns } from "../../../base/pieces.ts";
 import { TaskLimiter } from "../../../wire/grpc/task-limiter.ts";
 import { type Deadlines, deadlines, type TimedItem } from "../../../wire/http/deadlines.ts";
-import type { BodyAdmission } from "../../../wire/http/gathered-body.ts";
+import { type BodyAdmission, gatheredBody } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
+import type { HttpFront } from "../../../wire/http/sink.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
 import { BodyRoom } from "../../openai/front/body-room.ts";
 import { TritonError } from "../model-config/status.ts";
@@ -32,13 +33,14 @@ export class HeldBodies {
   readonly parsed: BodyRoom;
   /** Ends the waits for memory after the limit. Null without timers. */
   readonly late: Deadlines | null;
-  readonly turns: EventLoopTurns;
   /** Small bodies that are parsed in pieces: each may have its objects half made. */
   readonly parsing = new TaskLimiter(PARSED_AT_A_TIME);
 
   /** `most`: bytes of large bodies from the start of reading to the answer. */
-  constructor(turns: EventLoopTurns, most = HELD_BYTES_MOST) {
-    this.turns = turns;
+  constructor(
+    readonly turns: EventLoopTurns,
+    most = HELD_BYTES_MOST,
+  ) {
     this.held = new BodyRoom(most, turns);
     this.parsed = new BodyRoom(PARSED_BYTES_MOST, turns);
     this.late = deadlines(ROOM_WAIT_S, turns);
@@ -57,6 +59,15 @@ export class HeldBody implements BodyAdmission {
     private readonly request: HttpRequest,
     private readonly rooms: HeldBodies,
   ) {}
+
+  /**
+   * Returns the whole body, synchronously if it has arrived. Throws or rejects with the result of `tooLarge` if it has more than
+   * `most` bytes; rejects if the client leaves.
+   */
+  read(front: HttpFront, most: number, tooLarge: (most: number) => unknown): Uint8Array | Promise<Uint8Array> {
+    if (Number(this.request.headers.get("content-length") ?? 0) > most) throw tooLarge(most);
+    return front.body(this.request) ?? gatheredBody(this.request, this, most, tooLarge, this.rooms.turns);
+  }
 
   enter(bytes: number): Promise<void> | undefined {
     this.#isCounted = true;

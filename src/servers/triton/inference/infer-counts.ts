@@ -16,18 +16,10 @@ function countTime(time: CountedTime, us: number): void {
   time.us += us;
 }
 
-/** Compute times of an execution. */
-export interface ComputeTimes {
-  readonly inputUs: number;
-  readonly inferUs: number;
-  readonly outputUs: number;
-}
-
-/** Times of one request. */
-export interface RequestSpans extends ComputeTimes {
-  readonly requestUs: number;
-  readonly queueUs: number;
-}
+/** Compute times of an execution in microseconds. */
+export type ComputeTimes = readonly [inputUs: number, inferUs: number, outputUs: number];
+/** Times of one request in microseconds, in the order of `SPANS`. */
+export type RequestSpans = readonly [requestUs: number, queueUs: number, ...ComputeTimes];
 
 export class InferCounts {
   inferences = 0;
@@ -38,14 +30,10 @@ export class InferCounts {
   /** Sums of times in the order of `SPANS`. Their counts follow from the other counters. */
   readonly spans = SPANS.map(() => 0);
 
-  protected countSuccess(inferences: number, { requestUs, queueUs, inputUs, inferUs, outputUs }: RequestSpans): void {
+  protected countSuccess(inferences: number, spans: RequestSpans): void {
     this.inferences += inferences;
-    countTime(this.success, requestUs);
-    this.spans[0]! += requestUs;
-    this.spans[1]! += queueUs;
-    this.spans[2]! += inputUs;
-    this.spans[3]! += inferUs;
-    this.spans[4]! += outputUs;
+    countTime(this.success, spans[0]);
+    for (let at = 0; at < spans.length; at++) this.spans[at]! += spans[at]!;
   }
 
   /** Counts a cache hit: time of the request, time in the queue, and time of the lookup. */

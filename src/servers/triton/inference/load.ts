@@ -30,6 +30,7 @@ import type { SequenceRules } from "../scheduling/sequences.ts";
 import { elementCount } from "../tensors/datatypes.ts";
 import type { LoadCounts } from "./counted.ts";
 import { EnsembleModel } from "./ensemble.ts";
+import { raised } from "./execution.ts";
 import { ImplicitStates } from "./implicit-state.ts";
 import type { InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
@@ -42,6 +43,7 @@ export interface ModelLoadDeps {
   readonly turns: EventLoopTurns;
   /** Finds the behaviour of a model whose folder defines none. */
   readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
+  /** Returns a random number from 0 to below 1. */
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
   readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;
@@ -134,16 +136,13 @@ export async function loadVersion(
     },
   );
   const host = (die: () => void, gpu: number | null = null): ModelHost => {
-    const modelHost = hostOf(folder, version, around);
-    return gpu === null
-      ? { ...modelHost, die }
-      : { ...modelHost, die, compute: (ms) => shared.gpus.compute(gpu, ms * 1000) };
+    const modelHost = { ...hostOf(folder, version, around), die };
+    return gpu === null ? modelHost : { ...modelHost, compute: (ms) => shared.gpus.compute(gpu, ms * 1000) };
   };
   try {
     await found.behaviour.initialize?.(host(() => {}));
   } catch (error) {
-    const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
-    throw internal(`${name}: ${message}\n\nAt:\n  ${file}(1): initialize\n`);
+    throw internal(raised(error, file, "initialize"));
   }
   const limited = shared.limiter?.register(limitedInstances(config)) ?? null;
   const scheduler = schedulerOf(config, limited !== null);
@@ -161,9 +160,8 @@ export async function loadVersion(
     shared,
     states: config.sequence_batching?.state?.length ? new ImplicitStates(config, path) : null,
   });
-  const { random, turns } = around;
   try {
-    await warmUp(model, { path, random, turns, checksSequenceId: shared.facts.checksSequenceId });
+    await warmUp(model, { ...around, path });
   } catch (error) {
     model.unloaded();
     throw error;

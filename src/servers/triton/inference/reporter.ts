@@ -54,14 +54,7 @@ export class ModelReporter extends InferCounts {
 
   succeeded(inferences: number, spans: RequestSpans, nowUs: number): void {
     this.countSuccess(inferences, spans);
-    if (this.quantiles.length === 0) return;
-    const { requestUs, queueUs, inputUs, inferUs, outputUs } = spans;
-    // In the order of `SPANS`.
-    this.quantiles[0]!.insert(requestUs, nowUs);
-    this.quantiles[1]!.insert(queueUs, nowUs);
-    this.quantiles[2]!.insert(inputUs, nowUs);
-    this.quantiles[3]!.insert(inferUs, nowUs);
-    this.quantiles[4]!.insert(outputUs, nowUs);
+    for (let at = 0; at < spans.length; at++) this.quantiles[at]?.insert(spans[at]!, nowUs);
   }
 
   hit(requestUs: number, queueUs: number, lookupUs: number, nowUs: number): void {

@@ -4,7 +4,6 @@ import type { Tensor } from "../tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
 
 export class RequestView implements ModelRequest {
-  readonly #send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void;
   /** True after the last response, and for a slot without a request. */
   #over: boolean;
 
@@ -12,9 +11,8 @@ export class RequestView implements ModelRequest {
     private readonly request: InferRequest,
     ready: boolean,
     readonly inputs: ReadonlyMap<string, Tensor>,
-    send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void,
+    private readonly pass: (request: InferRequest, response: ModelResponse | null, final: boolean) => void,
   ) {
-    this.#send = send;
     this.#over = !ready;
   }
 
@@ -38,6 +36,6 @@ export class RequestView implements ModelRequest {
   send(response: ModelResponse | null, final: boolean): void {
     if (this.#over) return;
     this.#over = final;
-    this.#send(this.request, response, final);
+    this.pass(this.request, response, final);
   }
 }

@@ -19,13 +19,9 @@ import {
   shapeText,
   type Tensor,
 } from "../tensors/datatypes.ts";
-import { doubleText } from "../tensors/double-text.ts";
-import { Real } from "../tensors/json-nodes.ts";
-import { rapidText } from "../tensors/tensor-json.ts";
+import { type ParameterValue, parameterText, rapidText } from "../tensors/tensor-json.ts";
 import type { ComputeTimes } from "./infer-counts.ts";
 
-/** A parameter's value. Strings have one character per byte. */
-export type ParameterValue = string | boolean | number | bigint | Real;
 export type InferParameters = readonly (readonly [string, ParameterValue])[];
 
 export interface InferAnswer {
@@ -54,6 +50,17 @@ export interface SequenceFields {
   readonly end: boolean;
 }
 export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
+
+/** Returns the parameters of a request without any, to be filled: those with a meaning for the server, and all others. */
+export const noSettings = () => ({
+  parameters: [] as [string, ParameterValue][],
+  priority: 0,
+  timeoutUs: 0,
+  sequence: NO_SEQUENCE,
+  /** True if outputs are binary by default (HTTP), or if the final flag is sent even in an empty response (gRPC). */
+  flag: false,
+});
+export type RequestSettings = ReturnType<typeof noSettings>;
 
 export interface RequestFields {
   readonly id: string;
@@ -188,30 +195,24 @@ export class InferRequest implements SequenceRequest {
   }
 }
 
-export function parameterText(value: ParameterValue): string {
-  if (typeof value === "string") return rapidText(value);
-  return value instanceof Real ? doubleText(value.value) : `${value}`;
-}
-
 const SHAPE_NOTE =
   "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. See the model configuration docs for more info on max_batch_size.";
 
 /** Checks the inputs from the last to the first, which is the order of the real server's small hash maps. */
 class InputChecker {
-  readonly #config: ModelConfig;
   readonly #most: number;
-  readonly #request: { readonly logged: string };
   /** The inputs after the check, as the model sees them. */
   checkedInputs: readonly Tensor[] = [];
 
-  constructor(config: ModelConfig, request: { readonly logged: string }) {
-    this.#config = config;
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly request: { readonly logged: string },
+  ) {
     this.#most = maxBatchSize(config);
-    this.#request = request;
   }
 
   raw(data: Uint8Array): InferInput {
-    const { input = [], name } = this.#config;
+    const { input = [], name } = this.config;
     const [only] = input;
     if (only === undefined || input.length !== 1)
       throw this.#wrong(
@@ -238,7 +239,7 @@ class InputChecker {
 
   /** Checks inputs and outputs. Returns the batch size. */
   check(inputs: readonly InferInput[], outputs: readonly string[]): number {
-    const { name, output = [], input = [] } = this.#config;
+    const { name, output = [], input = [] } = this.config;
     for (const wanted of outputs)
       if (named(output, wanted) === undefined)
         throw invalidArg(`unexpected inference output '${wanted}' for model '${name}'`);
@@ -264,7 +265,7 @@ class InputChecker {
   }
 
   #count(inputs: readonly InferInput[]): void {
-    const { name, input = [] } = this.#config;
+    const { name, input = [] } = this.config;
     // Every input is present, so that none can be missing.
     if (inputs.length === input.length) return;
     const required = input.filter(({ optional }) => !optional).map((one) => one.name);
@@ -288,28 +289,28 @@ class InputChecker {
       const { name, shape } = inputs[at]!;
       if (configs[at]!.is_shape_tensor) continue;
       if (shape.length === 0)
-        throw this.#wrong(`input '${name}' has no shape but model requires batch dimension for '${this.#config.name}'`);
+        throw this.#wrong(`input '${name}' has no shape but model requires batch dimension for '${this.config.name}'`);
       if (batch === 0) batch = shape[0]!;
       else if (shape[0] !== batch)
-        throw this.#wrong(`input '${name}' batch size does not match other inputs for '${this.#config.name}'`);
+        throw this.#wrong(`input '${name}' batch size does not match other inputs for '${this.config.name}'`);
     }
     return batch;
   }
 
   #tensor(input: InferInput, { data_type: type, dims }: TensorConfig, batch: number): void {
     const { name, datatype, shape, exactShape = shape, data } = input;
-    const model = this.#config.name;
+    const model = this.config.name;
     const wanted = datatypeOf(type);
     if (datatype !== wanted)
       throw this.#wrong(
         `inference input '${name}' data-type is '${datatype}', but model '${model}' expects '${wanted}'`,
       );
-    const from = this.#most === 0 ? 0 : 1;
-    if (leavesOpen(shape, from, dims))
+    const unfit = misfit(shape, this.#most === 0 ? 0 : 1, dims);
+    if (unfit === "open")
       throw this.#wrong(
         `All input dimensions should be specified for input '${name}' for model '${model}', got ${shapeText(exactShape)}`,
       );
-    if (!fits(shape, from, dims)) {
+    if (unfit !== null) {
       const note = this.#most === 0 ? "" : SHAPE_NOTE;
       const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
       throw this.#wrong(
@@ -328,7 +329,7 @@ class InputChecker {
   #texts(input: InferInput, batch: number, count: number): void {
     const { name, data } = input;
     if (countedTexts(data) === count) return;
-    const of = `for inference input '${name}' for model '${this.#config.name}'`;
+    const of = `for inference input '${name}' for model '${this.config.name}'`;
     let seen = 0;
     for (let at = 0; at < data.length; ) {
       if (data.length - at < 4)
@@ -350,7 +351,7 @@ class InputChecker {
   }
 
   #wrong(why: string): TritonError {
-    return invalidArg(this.#request.logged + why);
+    return invalidArg(this.request.logged + why);
   }
 }
 
@@ -359,21 +360,17 @@ function named(list: readonly TensorConfig[], name: string): TensorConfig | unde
   return undefined;
 }
 
-/** Reports whether a dimension is -1 before any dimension that does not fit. */
-function leavesOpen(shape: readonly number[], from: number, dims: readonly number[]): boolean {
-  if (shape.length - from !== dims.length) return false;
+/**
+ * Compares a shape with the configured dimensions, whose first has index `from`. Returns "open" if a dimension is -1 before any
+ * that does not fit, and null if the shape fits.
+ */
+function misfit(shape: readonly number[], from: number, dims: readonly number[]): "open" | "other" | null {
+  if (shape.length - from !== dims.length) return "other";
   for (let at = 0; at < dims.length; at++) {
-    if (shape[from + at] === -1) return true;
-    if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
+    if (shape[from + at] === -1) return "open";
+    if (dims[at] !== -1 && dims[at] !== shape[from + at]) return "other";
   }
-  return false;
-}
-
-/** Reports whether the shape fits. `from`: index of the first configured dimension. */
-function fits(shape: readonly number[], from: number, dims: readonly number[]): boolean {
-  if (shape.length - from !== dims.length) return false;
-  for (let at = 0; at < dims.length; at++) if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
-  return true;
+  return null;
 }
 
 /** Returns a key for requests that may share a batch: the same optional inputs are present, and variable shapes are equal. */
@@ -383,6 +380,7 @@ function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], b
     optional ||= one.optional === true;
     varies ||= one.allow_ragged_batch !== true && one.dims.includes(-1);
   }
+  // The requests may always share a batch.
   if (!optional && !varies) return "";
   return likenessText(input, optional, given, batch);
 }

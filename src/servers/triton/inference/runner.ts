@@ -1,26 +1,26 @@
 /** Executes a model's requests: the scheduler assigns batches to instances, and the behaviour computes them. */
 import type { BatchResults, Behaviour, ModelHost, ModelResponse } from "../behaviours/behaviour.ts";
-import { instancesOf, isDecoupled, type ModelConfig } from "../model-config/model-config.ts";
+import { instancesOf, isDecoupled } from "../model-config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
-import { type OrderedResponses, ResponseOrders } from "../scheduling/ordered.ts";
+import { ResponseOrders } from "../scheduling/ordered.ts";
 import type { LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
-import { HIT, insertAnswer, lookUp, requestedPart } from "./cached.ts";
+import { insertAnswer, requestedPart } from "./cached.ts";
 import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
 import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
+import { LoadedVersion } from "./loaded-version.ts";
 import type { ModelReporter } from "./reporter.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
 import { sequenceInputs } from "./sequence-inputs.ts";
-import { type ModelVersion, type SharedParts, sendResponse } from "./served.ts";
-import type { ModelStatistics } from "./statistics.ts";
+import type { SharedParts, VersionParts } from "./served.ts";
 
 /** Time that the real server waits for a dead process, for each batch. */
 const DEAD_US = 1_000_000;
 
-export interface RunnerOptions extends Pick<ModelVersion, "config" | "labels" | "statistics" | "version"> {
+export interface RunnerOptions extends VersionParts {
   readonly behaviour: Behaviour;
   /** Counters of the instances on each GPU. */
   readonly onGpus: ReadonlyMap<number, ModelReporter>;
@@ -36,14 +36,7 @@ export interface RunnerOptions extends Pick<ModelVersion, "config" | "labels" | 
   readonly states: ImplicitStates | null;
 }
 
-export class Runner implements ModelVersion {
-  readonly name: string;
-  readonly version: number;
-  readonly config: ModelConfig;
-  readonly labels: ModelVersion["labels"];
-  readonly statistics: ModelStatistics;
-  live = 0;
-  readonly #shared: SharedParts;
+export class Runner extends LoadedVersion {
   readonly #fit: AnswerFit;
   readonly #instances: readonly Instance[];
   readonly #idle: Instance[];
@@ -56,13 +49,8 @@ export class Runner implements ModelVersion {
   #unwake: (() => void) | null = null;
 
   constructor(private readonly options: RunnerOptions) {
-    const { config, version, statistics, onGpus, host, shared } = options;
-    this.name = config.name;
-    this.version = version;
-    this.config = config;
-    this.labels = options.labels;
-    this.statistics = statistics;
-    this.#shared = shared;
+    super(options, options.shared);
+    const { config, statistics, onGpus, host } = options;
     this.#fit = new AnswerFit(config, options.states);
     this.#instances = instancesOf(config).map(({ name, group, device }) => {
       const gpu = group.kind === "KIND_GPU" ? device : null;
@@ -83,13 +71,8 @@ export class Runner implements ModelVersion {
     this.options.limited?.end();
   }
 
-  submit(request: InferRequest): void {
+  protected accept(request: InferRequest, key: string | null, nowUs: number): void {
     const { scheduler } = this.options;
-    const nowUs = this.#shared.clock.now();
-    request.startUs ||= nowUs;
-    request.queuedUs = nowUs;
-    const key = lookUp(this, request, this.#shared);
-    if (key === HIT) return;
     if (!scheduler.enqueue(request, nowUs))
       throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
     if (key !== null) this.#keys.set(request, key);
@@ -102,7 +85,7 @@ export class Runner implements ModelVersion {
   /** Executes a batch on an instance without the scheduler. Submit nothing else until it resolves. */
   warmUp(at: number, batch: readonly InferRequest[]): Promise<void> {
     const instance = this.#instances[at]!;
-    const nowUs = this.#shared.clock.now();
+    const nowUs = this.shared.clock.now();
     for (const request of batch) Object.assign(request, { startUs: nowUs, queuedUs: nowUs });
     this.statistics.reporter.pending += batch.length;
     this.live += batch.length;
@@ -113,7 +96,7 @@ export class Runner implements ModelVersion {
   }
 
   /** Runs the scheduler's orders. A nested call makes the outer loop run again. */
-  #pump(fromUs = this.#shared.clock.now()): void {
+  #pump(fromUs = this.shared.clock.now()): void {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
@@ -123,14 +106,14 @@ export class Runner implements ModelVersion {
       this.#again = false;
       this.#unwake?.();
       const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(nowUs);
-      this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, this.#woken);
+      this.#unwake = wakeUs === null ? null : this.shared.clock.at(wakeUs, this.#woken);
       for (const request of rejected)
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
       if (placed !== undefined) for (const placedBatch of placed) this.#place(placedBatch);
-      if (this.#again) nowUs = this.#shared.clock.now();
+      if (this.#again) nowUs = this.shared.clock.now();
     }
     this.#pumping = false;
   }
@@ -163,13 +146,13 @@ export class Runner implements ModelVersion {
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
     this.statistics.reporter.pending--;
-    this.statistics.failed(reason, this.#shared.clock.now() - request.startUs);
+    this.statistics.failed(reason, this.shared.clock.now() - request.startUs);
     this.#last(request, error);
   }
 
   /** Executes a batch. `placed`: the batch by sequence slot, or null if it has no slots. */
   #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
-    const startUs = this.#shared.clock.now();
+    const startUs = this.shared.clock.now();
     this.statistics.reporter.pending -= given.length;
     const batch = this.#readableRequests(instance, given);
     if (batch.length === 0 || instance.dead) {
@@ -181,33 +164,18 @@ export class Runner implements ModelVersion {
     const late = behaviour.countsAtEnd === true;
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
     const requests = this.#views(batch, rows, instance);
-    const run: Execution = { instance, startUs, inferFromUs: this.#shared.clock.now() };
+    const run: Execution = { instance, batch, rows, startUs, inferFromUs: this.shared.clock.now() };
     if (late) for (const request of batch) this.#began.set(request, run);
-    else if (instance.gpu !== null) this.#shared.gpus.began(instance.gpu, run.inferFromUs);
+    else if (instance.gpu !== null) this.shared.gpus.began(instance.gpu, run.inferFromUs);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
-      else if (made instanceof Promise) this.#endsLater(run, batch, rows, made);
-      else this.#ended(run, batch, this.#resultsToSend(rows, made));
+      else if (made instanceof Promise) {
+        made.then(this.#ended.bind(this, run)).catch(this.#raised.bind(this, run));
+      } else this.#ended(run, made);
     } catch (error) {
-      this.#raised(run, batch, error);
+      this.#raised(run, error);
     }
-  }
-
-  #endsLater(
-    run: Execution,
-    batch: readonly InferRequest[],
-    rows: readonly BatchRow<InferRequest>[] | null,
-    made: Promise<BatchResults>,
-  ): void {
-    made
-      .then((results) => this.#ended(run, batch, this.#resultsToSend(rows, results)))
-      .catch((error) => this.#raised(run, batch, error));
-  }
-
-  /** Returns the results to send when `execute` has returned, or null if the behaviour sends them itself. */
-  #resultsToSend(rows: readonly BatchRow<InferRequest>[] | null, results: BatchResults): BatchResults {
-    return this.options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
   }
 
   /** Returns the behaviour's views of the requests: one per row, or without rows one per request. */
@@ -218,10 +186,10 @@ export class Runner implements ModelVersion {
   ): readonly RequestView[] {
     const views: RequestView[] = [];
     if (rows === null)
-      for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#send));
+      for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#respond));
     else
       for (const row of rows)
-        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#send));
+        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#respond));
     return views;
   }
 
@@ -246,29 +214,32 @@ export class Runner implements ModelVersion {
     let wrong: string | undefined;
     for (const input of request.fields.inputs) wrong ??= incomplete(input);
     if (wrong === undefined) return true;
-    this.#failed(request, reporter, this.#shared.clock.now());
+    this.#failed(request, reporter, this.shared.clock.now());
     this.#last(request, invalidArg(wrong));
     return false;
   }
 
-  #ended(run: Execution, batch: readonly InferRequest[], results: BatchResults): void {
-    const { instance, startUs } = run;
+  /** Ends an execution. Sends the results, unless the behaviour sends them itself. */
+  #ended(run: Execution, made: BatchResults): void {
+    const { instance, batch, rows, startUs } = run;
+    const sends = this.options.behaviour.sends === true || isDecoupled(this.config);
+    const results = sends ? null : awaitedResults(rows, made);
     if (instance.dead) {
       this.#computed(instance);
       this.#failDead(instance, batch);
       return;
     }
-    const inferToUs = this.#shared.clock.now();
+    const inferToUs = this.shared.clock.now();
     if (results !== null && !Array.isArray(results)) {
-      this.#raised(run, batch, new Error("it gave no list of responses"));
+      this.#raised(run, new Error("it gave no list of responses"));
       return;
     }
     if (results !== null && results.length !== batch.length) {
-      this.#failedBatch(run, batch, miscounted(batch.length, results.length));
+      this.#failedBatch(run, miscounted(batch.length, results.length));
       return;
     }
     const answers = results === null ? null : this.#fit.allChecked(batch, results);
-    const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
+    const nowUs = answers === null ? inferToUs : this.shared.clock.now();
     const times = computeTimesOf(run, inferToUs, nowUs);
     this.#computed(instance);
     this.statistics.executed(inferencesIn(batch), times, instance.reporter);
@@ -276,11 +247,11 @@ export class Runner implements ModelVersion {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
-      const endUs = this.#shared.clock.now();
+      const endUs = this.shared.clock.now();
       const cacheUs =
-        key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.#shared);
+        key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
-      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.reporter);
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(), instance.reporter);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
     }
@@ -288,14 +259,14 @@ export class Runner implements ModelVersion {
     this.#free(instance);
   }
 
-  #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
-    this.#failedBatch(run, batch, raised(error, this.config.backend === "python" ? this.options.file : null));
+  #raised(run: Execution, error: unknown): void {
+    this.#failedBatch(run, raised(error, this.config.backend === "python" ? this.options.file : null));
   }
 
-  #failedBatch(run: Execution, batch: readonly InferRequest[], message: string): void {
-    const { instance } = run;
-    const nowUs = this.#shared.clock.now();
-    const of = `${this.#shared.facts.instanceWord} '${instance.name}'`;
+  #failedBatch(run: Execution, message: string): void {
+    const { instance, batch } = run;
+    const nowUs = this.shared.clock.now();
+    const of = `${this.shared.facts.instanceWord} '${instance.name}'`;
     const failure = internal(`Failed to process the request(s) for ${of}, message: ${message}`);
     this.#computed(instance);
     this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.reporter);
@@ -309,9 +280,9 @@ export class Runner implements ModelVersion {
 
   /** Fails the batch of a dead instance, which executes nothing. */
   #failDead(instance: Instance, batch: readonly InferRequest[]): void {
-    this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
+    this.shared.clock.at(this.shared.clock.now() + DEAD_US, () => {
       for (const request of batch) {
-        this.#failed(request, instance.reporter, this.#shared.clock.now());
+        this.#failed(request, instance.reporter, this.shared.clock.now());
         this.#last(request, internal(`Stub process '${instance.name}' is not healthy.`));
       }
       this.#free(instance);
@@ -324,7 +295,7 @@ export class Runner implements ModelVersion {
   }
 
   #computed({ gpu }: Instance): void {
-    if (gpu !== null) this.#shared.gpus.ended(gpu, this.#shared.clock.now());
+    if (gpu !== null) this.shared.gpus.ended(gpu, this.shared.clock.now());
   }
 
   #free(instance: Instance): void {
@@ -342,7 +313,7 @@ export class Runner implements ModelVersion {
     this.#pump();
   }
 
-  readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
+  readonly #respond = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
     const answer = response === null ? null : this.#fit.checked(request, response);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
@@ -353,13 +324,13 @@ export class Runner implements ModelVersion {
   #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
     const run = this.#began.get(request);
     if (run === undefined) return;
-    const nowUs = this.#shared.clock.now();
+    const nowUs = this.shared.clock.now();
     const times = computeTimesOf(run, nowUs, nowUs);
     const spans = spansOf(request, run.startUs, times, nowUs, 0);
     const { reporter } = run.instance;
     this.statistics.executed(1, times, reporter);
     if (answer instanceof TritonError || request.broken) this.#failed(request, reporter, nowUs);
-    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), reporter);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(), reporter);
     request.reported?.(times);
   }
 
@@ -371,26 +342,17 @@ export class Runner implements ModelVersion {
     this.#sendInOrder(request, answer, true);
     const { scheduler } = this.options;
     if (scheduler.completed === undefined) return;
-    scheduler.completed(request, this.#shared.clock.now());
+    scheduler.completed(request, this.shared.clock.now());
     this.#pump();
   }
 
   #sendInOrder(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
     const order = this.#orders.orderFor(request, final);
     if (order === undefined) this.#sendNow(request, answer, final);
-    else this.#passInOrder(order, request, answer, final);
-  }
-
-  #passInOrder(
-    order: OrderedResponses<InferRequest>,
-    request: InferRequest,
-    answer: InferAnswer | TritonError | null,
-    final: boolean,
-  ): void {
-    order.send(request, () => this.#sendNow(request, answer, final), final);
+    else order.send(request, this.#sendNow.bind(this, request, answer, final), final);
   }
 
   #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    sendResponse(request, this.statistics, this.#shared.clock, answer && requestedPart(request, answer), final);
+    this.send(request, answer && requestedPart(request, answer), final);
   }
 }

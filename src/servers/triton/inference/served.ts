@@ -3,12 +3,11 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Gpus } from "../devices/gpus.ts";
 import type { ModelConfig } from "../model-config/model-config.ts";
-import type { TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 import type { ClassLabels } from "../models/labels.ts";
 import type { RateLimiter } from "../scheduling/rate-limiter.ts";
 import type { ResponseCache } from "./cache.ts";
-import type { InferAnswer, InferRequest } from "./request.ts";
+import type { InferRequest } from "./request.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
 export interface ModelVersion {
@@ -27,6 +26,9 @@ export interface ModelVersion {
   unloaded?(): void;
 }
 
+/** The parts of a version that its load determines. */
+export type VersionParts = Pick<ModelVersion, "config" | "labels" | "statistics" | "version">;
+
 /** Objects that all models of a server share. */
 export interface SharedParts {
   readonly clock: Pick<Clock, "now" | "at">;
@@ -37,19 +39,4 @@ export interface SharedParts {
   /** Null: instances do not wait for resources. */
   readonly limiter: RateLimiter | null;
   readonly gpus: Gpus;
-}
-
-/** Sends a response to the receiver. Counts the first response of a request. */
-export function sendResponse(
-  request: InferRequest,
-  statistics: ModelStatistics,
-  clock: Pick<Clock, "now">,
-  answer: InferAnswer | TritonError | null,
-  final: boolean,
-): void {
-  if (answer !== null && !request.responded) {
-    request.responded = true;
-    statistics.reporter.responded(clock.now() - request.startUs);
-  }
-  request.receiver.respond(answer, final);
 }

@@ -116,9 +116,7 @@ export class TritonServer {
 
   /** Loads the initial models. Returns the reasons of failures. Throws if a repository is not a folder. */
   async start(): Promise<string[]> {
-    const {
-      repository: { control, loadModels, namespacing, loadTime },
-    } = this.options.config;
+    const { control, loadModels, namespacing, loadTime } = this.options.config.repository;
     this.#namesakes = this.#repository.namesakes();
     const initialModels = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
     const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
@@ -127,7 +125,7 @@ export class TritonServer {
     // Reserve the engine's memory before other models load, whatever the order of names.
     const engine = initialModels.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
     for (const name of initialModels) {
-      const why = await this.#bring(name, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
+      const why = await this.#tryToBring(name);
       failures.push(...why.map((one) => `${name}: ${one}`));
     }
     if (typeof engine === "object") engine?.give();
@@ -232,7 +230,7 @@ export class TritonServer {
     for (const ensemble of [...this.#droppedEnsembles]) {
       const steps = this.#stepsOf(ensemble);
       if (!steps.includes(name) || !steps.every((step) => this.#readyVersion(step, -1))) continue;
-      const why = await this.#bring(ensemble, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
+      const why = await this.#tryToBring(ensemble);
       if (why.length === 0) await this.#rejoin(ensemble);
     }
   }
@@ -248,6 +246,11 @@ export class TritonServer {
     return done;
   }
 
+  /** Loads a model as its folder is. Returns the errors. */
+  #tryToBring(name: string, time: TritonLoadTime | null = null, above: readonly string[] = []): Promise<string[]> {
+    return this.#bring(name, NO_OVERRIDE, time, above).catch((error: Error) => [error.message]);
+  }
+
   /** Loads a model and its steps. Returns the errors of versions that did not load. Rejects if the folder cannot be read. */
   async #bring(
     name: string,
@@ -261,7 +264,7 @@ export class TritonServer {
     const stops = new Stops(turns);
     for (const step of new Set(read.config.ensemble_scheduling?.step?.map(({ model_name: of = "" }) => of))) {
       await stops.look();
-      const why = await this.#bring(step, NO_OVERRIDE, time, [...above, name]).catch((error: Error) => [error.message]);
+      const why = await this.#tryToBring(step, time, [...above, name]);
       if (why.length > 0 || this.versions(step).length === 0)
         return this.#refuse(
           read,

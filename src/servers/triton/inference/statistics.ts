@@ -7,32 +7,29 @@ import { type ComputeTimes, InferCounts, noTime, type RequestSpans } from "./inf
 import type { ModelReporter } from "./reporter.ts";
 
 export class ModelStatistics extends InferCounts {
-  /** Counters of events that no GPU instance reports. */
-  readonly reporter: ModelReporter;
   /** Counters of the instances on each GPU. Empty if GPUs are not counted separately. */
   onGpus: ReadonlyMap<number, ModelReporter> = new Map();
   lastInferenceMs = 0;
   readonly fail = noTime();
-  readonly batches = new Map<number, { input: number; infer: number; output: number; count: number }>();
+  /** Executions by batch size, with the sums of their compute times. */
+  readonly batches = new Map<number, { count: number; readonly us: [number, number, number] }>();
 
-  constructor(reporter: ModelReporter) {
+  /** `reporter`: counters of events that no GPU instance reports. */
+  constructor(readonly reporter: ModelReporter) {
     super();
-    this.reporter = reporter;
   }
 
   /** Counts the execution of a batch, whether it succeeded or not. */
-  executed(size: number, { inputUs, inferUs, outputUs }: ComputeTimes, by = this.reporter): void {
+  executed(size: number, times: ComputeTimes, by = this.reporter): void {
     by.executions++;
     this.executions++;
     let batch = this.batches.get(size);
     if (batch === undefined) {
-      batch = { input: 0, infer: 0, output: 0, count: 0 };
+      batch = { count: 0, us: [0, 0, 0] };
       this.batches.set(size, batch);
     }
     batch.count++;
-    batch.input += inputUs;
-    batch.infer += inferUs;
-    batch.output += outputUs;
+    for (let at = 0; at < times.length; at++) batch.us[at]! += times[at]!;
   }
 
   succeeded(inferences: number, spans: RequestSpans, nowUs: number, epochMs: number, by = this.reporter): void {

@@ -1,20 +1,16 @@
 /** Stores and validates trace settings. No traces are written. */
 import { invalidArg, TritonError } from "../model-config/status.ts";
 
-interface Settings {
-  readonly trace_rate?: number;
-  readonly trace_count?: number;
-  readonly log_frequency?: number;
-}
-
-const DEFAULTS: Required<Settings> = { trace_rate: 1000, trace_count: -1, log_frequency: 0 };
-/** Smallest and largest value of each setting. */
-const RANGES: Readonly<Record<keyof Settings, readonly [number, number]>> = {
-  trace_rate: [0, 2 ** 32 - 1],
-  trace_count: [-1, 2 ** 31 - 1],
-  log_frequency: [0, 2 ** 32 - 1],
-};
-export const TRACE_NAMES = Object.keys(DEFAULTS) as readonly (keyof Settings)[];
+/** Default, smallest and largest value of each setting. */
+const SETTINGS = {
+  trace_rate: [1000, 0, 2 ** 32 - 1],
+  trace_count: [-1, -1, 2 ** 31 - 1],
+  log_frequency: [0, 0, 2 ** 32 - 1],
+} as const;
+type SettingName = keyof typeof SETTINGS;
+type Settings = Readonly<Partial<Record<SettingName, number>>>;
+export const TRACE_NAMES = Object.keys(SETTINGS) as readonly SettingName[];
+const DEFAULTS = Object.fromEntries(TRACE_NAMES.map((name) => [name, SETTINGS[name][0]])) as Required<Settings>;
 
 export class TraceSettings {
   #all: Settings = {};
@@ -36,8 +32,8 @@ export class TraceSettings {
 }
 
 /** Parses a value. `gap`: text before the value in one message, which differs between HTTP and gRPC. */
-function numberIn(name: keyof Settings, text: string, gap: string): number {
-  const [least, most] = RANGES[name];
+function numberIn(name: SettingName, text: string, gap: string): number {
+  const [, least, most] = SETTINGS[name];
   const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
   if (digits === undefined) throw invalidArg(`Unable to parse '${name}', got: ${text}`);
   const value = Number(digits);
@@ -54,7 +50,7 @@ export interface TraceSettingsRequest {
   readonly file: boolean;
   readonly gap: "" | " ";
   readonly levels: readonly string[];
-  readonly value: (name: keyof Settings) => string | null | undefined;
+  readonly value: (name: SettingName) => string | null | undefined;
 }
 
 /** Returns the changes. Throws the same errors as `HandleTrace` in `http_server.cc` (2026), as a `TritonError`. */

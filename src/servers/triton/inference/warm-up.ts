@@ -3,23 +3,18 @@
  * count like other requests. All instances warm up at the same time. Source: `GenerateWarmupData` and `WarmUp` in
  * `backend_model_instance.cc` (2026).
  */
-import { readFileSync, realpathSync, statSync } from "node:fs";
-import { resolve, sep } from "node:path";
-import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../../base/pieces.ts";
+import { existsSync, realpathSync } from "node:fs";
+import { byRuns, inTurns, type Pieces, Stops } from "../../../base/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../model-config/model-config.ts";
-import { internal, invalidArg, TritonError } from "../model-config/status.ts";
+import { invalidArg, TritonError } from "../model-config/status.ts";
+import { isWithin, missingFile, modelFile } from "../models/labels.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, LENGTH_BYTES, shapeText } from "../tensors/datatypes.ts";
+import type { ModelLoadDeps } from "./load.ts";
 import { type InferInput, type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Runner } from "./runner.ts";
 
-export interface WarmupDeps {
-  /** Folder that contains the folder `warmup`. */
-  readonly path: string;
-  /** Returns a random number from 0 to below 1. */
-  readonly random: () => number;
-  readonly turns: EventLoopTurns;
-  readonly checksSequenceId: boolean;
-}
+/** `path`: the folder that contains the folder `warmup`. */
+type WarmupDeps = Pick<ModelLoadDeps, "random" | "turns" | "shared"> & { readonly path: string };
 
 /** One entry of `model_warmup`. */
 interface WarmupSample {
@@ -43,8 +38,8 @@ const NO_RECEIVER: InferReceiver = { respond() {} };
 export async function warmUp(model: Runner, around: WarmupDeps): Promise<void> {
   const samples = await inTurns(samplesOf(model.config, around), around.turns);
   if (samples.length === 0) return;
-  const instances = instancesOf(model.config);
-  const ends = await Promise.allSettled(instances.map(({ name }, at) => runSamples(model, at, name, samples, around)));
+  const instances = instancesOf(model.config).map(({ name }, at) => ({ name, at }));
+  const ends = await Promise.allSettled(instances.map((instance) => runSamples(model, instance, samples, around)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
@@ -55,7 +50,8 @@ function* samplesOf(config: ModelConfig, around: WarmupDeps): Pieces<WarmupSampl
     if (batch === 0) continue;
     for (const [of, input] of Object.entries(inputs)) checkDims(of, input);
     const fields = yield* fieldsOf(config, inputs, around);
-    const request = (receiver: InferReceiver) => new InferRequest(config, fields, receiver, around.checksSequenceId);
+    const request = (receiver: InferReceiver) =>
+      new InferRequest(config, fields, receiver, around.shared.facts.checksSequenceId);
     request(NO_RECEIVER);
     samples.push({ name, count: Math.max(1, count), batch, request });
   }
@@ -134,27 +130,26 @@ function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupDeps)
 function readData(model: string, name: string): Uint8Array {
   const folder = `${model}/warmup`;
   const file = `${folder}/${name}`;
-  const stats = isWithin(folder, file) ? statSync(file, { throwIfNoEntry: false }) : undefined;
-  if (!stats?.isFile() || !isWithin(realpathSync(model), realpathSync(file)))
-    throw internal(`failed to open text file for read ${file}: No such file or directory`);
-  if (stats.size > FILE_BYTES_MOST)
-    throw invalidArg(`${file} has ${stats.size} bytes: a stand-in takes ${FILE_BYTES_MOST}`);
-  return new Uint8Array(readFileSync(file));
+  const isThere = isWithin(folder, file) && existsSync(file) && isWithin(realpathSync(model), realpathSync(file));
+  if (!isThere) throw missingFile(file);
+  return new Uint8Array(modelFile(file, FILE_BYTES_MOST));
 }
 
-const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
+interface WarmedInstance {
+  readonly name: string;
+  readonly at: number;
+}
 
 async function runSamples(
   model: Runner,
-  at: number,
-  instance: string,
+  instance: WarmedInstance,
   samples: readonly WarmupSample[],
   around: WarmupDeps,
 ) {
   const stops = new Stops(around.turns);
   for (const sample of samples)
     for (let left = sample.count; left > 0; left--) {
-      const errors = await run(model, at, instance, sample);
+      const errors = await run(model, instance, sample);
       if (errors.length > 0)
         throw invalidArg(
           `failed to run warmup sample '${sample.name}': ${errors.map((error) => `${error}; `).join("")}`,
@@ -164,16 +159,12 @@ async function runSamples(
 }
 
 /** Runs one batch of a sample on an instance. Returns the errors of its responses. */
-async function run(
-  model: Runner,
-  at: number,
-  instance: string,
-  { batch, request }: WarmupSample,
-): Promise<readonly string[]> {
+async function run(model: Runner, { name, at }: WarmedInstance, sample: WarmupSample): Promise<readonly string[]> {
+  const { batch, request } = sample;
   const most = maxBatchSize(model.config);
   // Backends reject such a batch. A model without batching accepts one request.
   if (batch > Math.max(1, most))
-    return new Array(Math.min(batch, SAID_MOST)).fill(`batch size ${batch} for '${instance}', max allowed is ${most}`);
+    return new Array(Math.min(batch, SAID_MOST)).fill(`batch size ${batch} for '${name}', max allowed is ${most}`);
   const errors: string[] = [];
   const ended: Promise<void>[] = [];
   const requests = Array.from({ length: batch }, () => {

@@ -3,20 +3,13 @@
  * `/metrics/triton` of the other roles (docs/reference/triton-metrics.md).
  */
 import { wattsOf } from "../../../metrics/ensemble/gpu-power.ts";
-import type { Sample } from "../../../metrics/rows/text.ts";
 import { HELP } from "../../../metrics/triton/help.ts";
 import { uuidOf } from "../../../metrics/triton/table.ts";
+import type { PageRow } from "./llm.ts";
 
-/** Properties that are equal for all GPUs. */
-export interface GpuFacts {
-  readonly totalBytes: number;
-  readonly watts: ReturnType<typeof wattsOf>;
-}
-
-export const gpuFacts = (gpu: string, bytes: number): GpuFacts => ({
-  totalBytes: wholeMib(bytes),
-  watts: wattsOf(gpu),
-});
+/** Returns the properties that are equal for all GPUs. */
+export const gpuFacts = (gpu: string, bytes: number) => ({ totalBytes: wholeMib(bytes), watts: wattsOf(gpu) });
+export type GpuFacts = Readonly<ReturnType<typeof gpuFacts>>;
 
 export interface GpuUse {
   readonly gpu: number;
@@ -54,11 +47,10 @@ export function pollGpus(
 }
 
 type GpuName = Extract<keyof typeof HELP, `nv_gpu_${string}` | "nv_energy_consumption">;
-export type GpuRow = readonly [name: GpuName, type: "counter" | "gauge", help: string, values: readonly Sample[]];
 
 /** Returns the metric rows. `gpus`: all GPUs to list. A GPU that was never polled shows 0. */
-export function gpuRows(gpus: readonly number[], polled: readonly PolledGpu[], facts: GpuFacts): readonly GpuRow[] {
-  const row = (name: GpuName, type: GpuRow[1], read: (gpu: PolledGpu) => number): GpuRow => {
+export function gpuRows(gpus: readonly number[], polled: readonly PolledGpu[], facts: GpuFacts): readonly PageRow[] {
+  const row = (name: GpuName, type: "counter" | "gauge", read: (gpu: PolledGpu) => number): PageRow => {
     const value = (gpu: number) => {
       const polledGpu = polled.find((candidate) => candidate.gpu === gpu);
       return polledGpu === undefined ? 0 : read(polledGpu);

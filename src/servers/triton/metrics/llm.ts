@@ -14,13 +14,14 @@ export interface LabelledModel {
   readonly labels: Labels;
 }
 
-type Type = "counter" | "gauge" | "histogram";
-export type LlmRow = readonly [name: string, type: Type, help: string, values: readonly Sample[]];
+type Type = "counter" | "gauge" | "histogram" | "summary";
+/** A metric family: its name, its type, its help text and its samples. */
+export type PageRow = readonly [name: string, type: Type, help: string, values: readonly Sample[]];
 
 const keyOf = ({ name, version }: LabelledModel) => `${name}/${version}`;
 
 /** Returns the rows in the order in which the backends register them. */
-export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmCounts): readonly LlmRow[] {
+export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmCounts): readonly PageRow[] {
   const ofVllm = counted(models, vllm);
   const ofTrtllm = counted(models, trtllm);
   return [
@@ -44,8 +45,8 @@ export function llmRows(models: readonly LabelledModel[], { vllm, trtllm }: LlmC
 }
 
 /** Returns how late the engine's steps are, as on vLLM's page. Empty before the first step. */
-export function latenessRows(loop: LoopView): readonly LlmRow[] {
-  return LATENESS.flatMap(([name, help, key]): LlmRow[] => {
+export function latenessRows(loop: LoopView): readonly PageRow[] {
+  return LATENESS.flatMap(([name, help, key]): PageRow[] => {
     const { bounds, buckets, sum, count } = loop[key];
     return count === 0 ? [] : [[name, "histogram", help, histogramSamples(name, {}, bounds, Array.from(buckets), sum)]];
   });
@@ -73,7 +74,7 @@ const counted = <T extends VllmCounts | TrtllmCounts>(
       : [[{ model: model.name, version: `${model.version}` }, modelCounts] as const];
   });
 
-const counter = <T>(name: string, help: string, of: CountsByLabels<T>, read: (counts: T) => number): LlmRow => [
+const counter = <T>(name: string, help: string, of: CountsByLabels<T>, read: (counts: T) => number): PageRow => [
   name,
   "counter",
   help,
@@ -85,7 +86,7 @@ const histogram = <T>(
   help: string,
   of: CountsByLabels<T>,
   read: (counts: T) => HistogramView,
-): LlmRow => [
+): PageRow => [
   name,
   "histogram",
   help,

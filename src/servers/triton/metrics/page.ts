@@ -15,9 +15,17 @@ import type { LlmCounts } from "../backends/counts.ts";
 import type { CacheCounts } from "../inference/cache.ts";
 import type { CountedModel } from "../inference/counted.ts";
 import type { ModelReporter } from "../inference/reporter.ts";
+import type { ModelVersion } from "../inference/served.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { type GpuFacts, gpuRows } from "./gpus.ts";
-import { executorFamilies, type LabelledModel, latenessRows, llmRows, type PrintedFamily } from "./llm.ts";
+import {
+  executorFamilies,
+  type LabelledModel,
+  latenessRows,
+  llmRows,
+  type PageRow,
+  type PrintedFamily,
+} from "./llm.ts";
 import type { MachineValues } from "./polled.ts";
 
 export interface PageSettings {
@@ -43,31 +51,21 @@ interface ReportedModel extends LabelledModel {
   readonly reporter: ModelReporter;
 }
 
-type Row = readonly [
-  name: string,
-  type: "counter" | "gauge" | "histogram" | "summary",
-  help: string,
-  values: readonly Sample[],
-];
-
 export function metricsPage(server: TritonServer, polled: MachineValues, settings: PageSettings): string {
   const { metrics, llm } = settings;
   llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
-  const loaded = models.flatMap(([{ served }, labels]): ReportedModel[] => {
-    if (served === null) return [];
-    const { name, version, statistics } = served;
-    return [{ name, version, labels, reporter: statistics.reporter }];
-  });
-  const onGpus = models.flatMap(([{ served }, labels]): ReportedModel[] => {
-    if (served === null) return [];
-    const { name, version, statistics } = served;
-    return [...statistics.onGpus].map(([gpu, reporter]) => ({ name, version, labels: onGpu(labels, gpu), reporter }));
-  });
+  const served = models.flatMap(([{ served: model }, labels]) =>
+    model === null ? [] : [{ ...partsOf(model), labels }],
+  );
+  const loaded: readonly ReportedModel[] = served.map((model) => ({ ...model, reporter: model.statistics.reporter }));
+  const onGpus = served.flatMap(({ statistics, ...model }): ReportedModel[] =>
+    [...statistics.onGpus].map(([gpu, reporter]) => ({ ...model, labels: onGpu(model.labels, gpu), reporter })),
+  );
   const shown = [...loaded, ...onGpus];
   const { facts } = server;
   const gpus = gpuRows(settings.gpus ?? [], polled.gpus, settings.gpuFacts);
-  const rows: readonly Row[] = [
+  const rows: readonly PageRow[] = [
     ...counters(models, shown, metrics.counters),
     gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
     ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
@@ -86,6 +84,7 @@ export function metricsPage(server: TritonServer, polled: MachineValues, setting
   const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, loaded, llm)];
   return TYPES.flatMap((type) => all.flatMap((family) => (family.type === type ? family.text : []))).join("");
 }
+const partsOf = ({ name, version, statistics }: ModelVersion) => ({ name, version, statistics });
 const TYPES = ["counter", "gauge", "histogram", "summary"];
 
 /** Returns a sample only if the value is above 0, so that our own families do not change the page of a real server. */
@@ -115,11 +114,22 @@ type ReadNumber = (reporter: ModelReporter) => number;
 const each = (shown: readonly ReportedModel[], read: ReadNumber) =>
   shown.map(({ labels, reporter }) => ({ labels, value: read(reporter) }));
 
-const gauge = (name: FamilyName, shown: readonly ReportedModel[], read: ReadNumber): Row => [
+const gauge = (name: FamilyName, shown: readonly ReportedModel[], read: ReadNumber): PageRow => [
   name,
   "gauge",
   HELP[name],
   each(shown, read),
+];
+
+const CACHE_COUNTERS: readonly (readonly [name: string, help: string, read: ReadNumber])[] = [
+  ["num_hits", "Number of cache hits per model", ({ cacheHit }) => cacheHit.count],
+  ["hit_duration", "Total cache hit duration per model, in microseconds", ({ cacheHit }) => cacheHit.us],
+  ["num_misses", "Number of cache misses per model", ({ cacheMiss }) => cacheMiss.count],
+  [
+    "miss_duration",
+    "Total cache miss (insert+lookup) duration per model, in microseconds",
+    ({ cacheMiss: { us } }) => us,
+  ],
 ];
 
 /** Without `counter_latencies` the real server shows counters as 0 and omits durations. */
@@ -127,8 +137,8 @@ function counters(
   models: readonly (readonly [CountedModel, Labels])[],
   shown: readonly ReportedModel[],
   on: boolean,
-): Row[] {
-  const number = (name: FamilyName, read: ReadNumber): Row => [
+): PageRow[] {
+  const number = (name: FamilyName, read: ReadNumber): PageRow => [
     name,
     "counter",
     HELP[name],
@@ -142,7 +152,6 @@ function counters(
     }),
   );
   const cached = shown.filter(({ reporter }) => reporter.cached);
-  const ofCache = (name: string, help: string, read: ReadNumber): Row => [name, "counter", help, each(cached, read)];
   return [
     number("nv_inference_request_success", ({ success }) => success.count),
     ["nv_inference_request_failure", "counter", HELP.nv_inference_request_failure, failures],
@@ -151,29 +160,16 @@ function counters(
     ...(on
       ? [
           ...SPANS.map((span, at) => number(`nv_inference_${span}_duration_us`, ({ spans }) => spans[at]!)),
-          ofCache("nv_cache_num_hits_per_model", "Number of cache hits per model", ({ cacheHit }) => cacheHit.count),
-          ofCache(
-            "nv_cache_hit_duration_per_model",
-            "Total cache hit duration per model, in microseconds",
-            ({ cacheHit }) => cacheHit.us,
-          ),
-          ofCache(
-            "nv_cache_num_misses_per_model",
-            "Number of cache misses per model",
-            ({ cacheMiss }) => cacheMiss.count,
-          ),
-          ofCache(
-            "nv_cache_miss_duration_per_model",
-            "Total cache miss (insert+lookup) duration per model, in microseconds",
-            ({ cacheMiss }) => cacheMiss.us,
+          ...CACHE_COUNTERS.map(
+            ([name, help, read]): PageRow => [`nv_cache_${name}_per_model`, "counter", help, each(cached, read)],
           ),
         ]
       : []),
   ];
 }
 
-function machine({ polled, host }: MachineValues, gpus: readonly Row[], settings: PageSettings): Row[] {
-  const one = (name: FamilyName, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
+function machine({ polled, host }: MachineValues, gpus: readonly PageRow[], settings: PageSettings): PageRow[] {
+  const one = (name: FamilyName, value: number): PageRow => [name, "gauge", HELP[name], [{ labels: {}, value }]];
   return [
     one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),
     one("nv_pinned_memory_pool_used_bytes", 0),
@@ -188,8 +184,8 @@ function machine({ polled, host }: MachineValues, gpus: readonly Row[], settings
   ];
 }
 
-function cacheGauges(cache: CacheCounts): Row[] {
-  const one = (name: string, help: string, value: number): Row => [name, "gauge", help, [{ labels: {}, value }]];
+function cacheGauges(cache: CacheCounts): PageRow[] {
+  const one = (name: string, help: string, value: number): PageRow => [name, "gauge", help, [{ labels: {}, value }]];
   const { hits, misses } = cache;
   return [
     one("nv_cache_util", "Cache utilization [0.0 - 1.0]", cache.usedBytes / cache.sizeBytes),
@@ -203,7 +199,7 @@ function cacheGauges(cache: CacheCounts): Row[] {
   ];
 }
 
-function firstResponse(shown: readonly ReportedModel[]): Row {
+function firstResponse(shown: readonly ReportedModel[]): PageRow {
   const name = "nv_inference_first_response_histogram_ms";
   const values = shown.flatMap(({ labels, reporter: { firstResponse: numbers, firstResponseMs: bounds } }) =>
     histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
@@ -212,7 +208,7 @@ function firstResponse(shown: readonly ReportedModel[]): Row {
 }
 
 /** Returns the summaries. Models with a response cache have none for whole requests. */
-function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSettings): Row[] {
+function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSettings): PageRow[] {
   const cached = shown.filter(({ reporter }) => reporter.cached);
   const row = (
     name: string,
@@ -221,7 +217,7 @@ function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSett
     span: number,
     count: ReadNumber,
     sum: ReadNumber,
-  ): Row => {
+  ): PageRow => {
     const values = of.flatMap(({ labels, reporter }): Sample[] => {
       const quantiles = reporter.quantiles[span]!;
       quantiles.rotate(nowUs);
@@ -244,21 +240,19 @@ function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSett
       const count: ReadNumber = at < 2 ? ({ success }) => success.count : executed;
       return row(name, HELP[name], at === 0 ? uncached : shown, at, count, ({ spans }) => spans[at]!);
     }),
-    row(
-      "nv_cache_hit_summary_per_model",
-      "Summary of cache hit counts/durations per model, in microseconds.",
-      cached,
-      SPANS.length,
-      ({ cacheHit }) => cacheHit.count,
-      ({ cacheHit }) => cacheHit.us,
-    ),
-    row(
-      "nv_cache_miss_summary_per_model",
-      "Summary of cache miss counts/durations per model, in microseconds.",
-      cached,
-      SPANS.length + 1,
-      ({ cacheMiss }) => cacheMiss.count,
-      ({ cacheMiss }) => cacheMiss.us,
-    ),
+    ...(["hit", "miss"] as const).map((what, at) => {
+      const time = ({ cacheHit, cacheMiss }: ModelReporter) => (what === "hit" ? cacheHit : cacheMiss);
+      const name = `nv_cache_${what}_summary_per_model`;
+      const help = `Summary of cache ${what} counts/durations per model, in microseconds.`;
+      const span = SPANS.length + at;
+      return row(
+        name,
+        help,
+        cached,
+        span,
+        (one) => time(one).count,
+        (one) => time(one).us,
+      );
+    }),
   ];
 }

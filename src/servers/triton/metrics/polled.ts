@@ -3,7 +3,7 @@
  * cache.
  */
 import { type Host, HostSampler, NOTHING } from "../../../metrics/triton/poll.ts";
-import type { CacheCounts } from "../inference/cache.ts";
+import { CacheCounts } from "../inference/cache.ts";
 import { type GpuFacts, type GpuUse, type PolledGpu, pollGpus } from "./gpus.ts";
 
 export interface MachineValues {
@@ -18,30 +18,30 @@ export interface MachineValues {
 export class Polling {
   readonly #look = new HostSampler();
   readonly #intervalUs: number;
-  readonly #fromUs: number;
-  readonly #facts: GpuFacts;
   #turn = 0;
   #polledUs: number;
   #values: MachineValues;
 
-  constructor(intervalMs: number, nowUs: number, cache: CacheCounts | null, facts: GpuFacts) {
+  constructor(
+    intervalMs: number,
+    private readonly fromUs: number,
+    cache: CacheCounts | null,
+    private readonly facts: GpuFacts,
+  ) {
     this.#intervalUs = intervalMs * 500;
-    this.#fromUs = nowUs;
-    this.#polledUs = nowUs;
-    this.#facts = facts;
-    const nothing = { entries: 0, usedBytes: 0, hits: 0, misses: 0, evictions: 0, lookupUs: 0, insertionUs: 0 };
-    this.#values = { polled: false, host: NOTHING, gpus: [], cache: cache && { ...cache, ...nothing } };
+    this.#polledUs = fromUs;
+    this.#values = { polled: false, host: NOTHING, gpus: [], cache: cache && new CacheCounts(cache.sizeBytes) };
   }
 
   /** Returns the values of the last poll. `gpus`: null if GPU metrics are off. */
   take(nowUs: number, cpu: boolean, cache: CacheCounts | null, gpus: readonly GpuUse[] | null): MachineValues {
-    const turn = Math.floor((nowUs - this.#fromUs) / this.#intervalUs);
+    const turn = Math.floor((nowUs - this.fromUs) / this.#intervalUs);
     if (turn === this.#turn) return this.#values;
     this.#turn = turn;
     this.#values = {
       polled: true,
       host: cpu ? this.#look.take() : NOTHING,
-      gpus: pollGpus(gpus ?? [], this.#values.gpus, this.#facts, this.#polledUs, nowUs),
+      gpus: pollGpus(gpus ?? [], this.#values.gpus, this.facts, this.#polledUs, nowUs),
       cache: cache && { ...cache },
     };
     this.#polledUs = nowUs;

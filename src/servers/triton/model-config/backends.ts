@@ -3,20 +3,19 @@
  * repositories.
  */
 
-export interface BackendFacts {
+/** The facts of most backends. */
+const plain = {
   /** Platform set if a configuration names none, or "" for most backends. */
-  readonly platform: string;
+  platform: "",
   /** Default name of the model's file, or "" if the backend needs no file. */
-  readonly file: string;
+  file: "",
   /** Default count of a CPU instance group. */
-  readonly instances: number;
+  instances: 1,
   /** True if the backend drops outputs that the request did not ask for. With other backends the core rejects such outputs. */
-  readonly prunes: boolean;
-}
+  prunes: false,
+};
 
-const plain: BackendFacts = { platform: "", file: "", instances: 1, prunes: false };
-
-export const BACKENDS: Readonly<Record<string, BackendFacts>> = {
+export const BACKENDS: Readonly<Record<string, typeof plain>> = {
   tensorrt: { ...plain, platform: "tensorrt_plan", file: "model.plan" },
   onnxruntime: { ...plain, platform: "onnxruntime_onnx", file: "model.onnx", instances: 2 },
   pytorch: { ...plain, platform: "pytorch_libtorch", file: "model.pt" },

@@ -5,7 +5,7 @@
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
 import { setOwn } from "../../pydantic/value.ts";
 import type { ConfigMessage, Value } from "./pbtxt.ts";
-import { type ConfigField, enums, fieldNamed, INTEGER_RANGES, isFlat, messages, ROOT } from "./schema.ts";
+import { type ConfigField, enums, fieldNamed, INTEGER_RANGES, messages, ROOT } from "./schema.ts";
 
 /** Smallest size, in characters, of a yielded part, except the last part. */
 const CHARACTERS = 4096;
@@ -30,23 +30,17 @@ class Printer {
     for (const field of messages.get(type)!) {
       const value = message[field.name];
       const isMessage = messages.has(field.type);
-      if (!field.repeated && field.keys === null && !isMessage) {
+      const isList = field.repeated || field.keys !== null;
+      if (!isList && !isMessage) {
         mark = this.#scalar(type, field, value, mark);
         continue;
       }
-      const isList = field.repeated || field.keys !== null;
       if ((field.later && !this.later) || (!isList && value === undefined)) continue;
       this.made += `${mark}"${field.name}":`;
       mark = ",";
       if (isList) yield* this.#list(type, field, value ?? (field.keys === null ? [] : {}), isMessage);
       else yield* this.message(field.type, value as ConfigMessage);
     }
-    this.made += mark === "{" ? "{}" : "}";
-  }
-
-  #flat(type: string, message: ConfigMessage): void {
-    let mark = "{";
-    for (const field of messages.get(type)!) mark = this.#scalar(type, field, message[field.name], mark);
     this.made += mark === "{" ? "{}" : "}";
   }
 
@@ -67,8 +61,7 @@ class Printer {
       if (at > 0) this.made += ",";
       if (names !== null) this.made += `${JSON.stringify(names[at])}:`;
       const item = names === null ? items[at]! : (value as ConfigMessage)[names[at]!]!;
-      if (isFlat(type)) this.#flat(type, item as ConfigMessage);
-      else if (isMessage) yield* this.message(type, item as ConfigMessage);
+      if (isMessage) yield* this.message(type, item as ConfigMessage);
       else this.made += JSON.stringify(isText ? `${item}` : item);
       if (this.made.length >= CHARACTERS) yield this.#taken();
     }
@@ -130,17 +123,20 @@ function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessag
       made[field.name] = yield* readMap(field, value, later);
     } else if (field.repeated) {
       made[field.name] = yield* readList(field, Array.isArray(value) ? value : [value], later);
-    } else if (messages.has(field.type)) made[field.name] = yield* read(field.type, value, later);
-    else made[field.name] = readScalar(field, value);
+    } else made[field.name] = yield* readItem(field, value, later);
   }
   return made;
+}
+
+function* readItem(field: ConfigField, json: unknown, later: boolean): Pieces<Value> {
+  return messages.has(field.type) ? yield* read(field.type, json, later) : readScalar(field, json);
 }
 
 function* readMap(field: ConfigField, json: object, later: boolean): Pieces<ConfigMessage> {
   const made: Record<string, Value> = {};
   for (const [at, key] of Object.keys(json).entries()) {
     const item = (json as Record<string, unknown>)[key];
-    setOwn(made, key, messages.has(field.type) ? yield* read(field.type, item, later) : readScalar(field, item));
+    setOwn(made, key, yield* readItem(field, item, later));
     if (at % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;
@@ -149,7 +145,7 @@ function* readMap(field: ConfigField, json: object, later: boolean): Pieces<Conf
 function* readList(field: ConfigField, json: readonly unknown[], later: boolean): Pieces<readonly Value[]> {
   const made: Value[] = [];
   for (const item of json) {
-    made.push(messages.has(field.type) ? yield* read(field.type, item, later) : readScalar(field, item));
+    made.push(yield* readItem(field, item, later));
     if (made.length % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;

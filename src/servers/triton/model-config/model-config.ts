@@ -3,166 +3,153 @@
  */
 import type { ConfigMessage } from "./pbtxt.ts";
 
-export interface TensorConfig extends ConfigMessage {
+/** A message. Any of its fields may be absent. */
+type Message<Fields> = ConfigMessage & { readonly [Name in keyof Fields]?: Fields[Name] };
+type Numbers = readonly number[];
+type Names = readonly string[];
+type ByName<Value> = Readonly<Record<string, Value>>;
+
+interface TensorFields {
+  reshape: Message<{ shape: Numbers }>;
+  optional: boolean;
+  allow_ragged_batch: boolean;
+  is_shape_tensor: boolean;
+  /** File in the model's folder with class names, one per line. Outputs only. */
+  label_filename: string;
+}
+
+export interface TensorConfig extends Message<TensorFields> {
   readonly name: string;
   /** A name such as `TYPE_FP32`. */
   readonly data_type: string;
   /** Dimensions without the batch dimension. -1 means any size. */
-  readonly dims: readonly number[];
-  readonly reshape?: ConfigMessage & { readonly shape?: readonly number[] };
-  readonly optional?: boolean;
-  readonly allow_ragged_batch?: boolean;
-  readonly is_shape_tensor?: boolean;
-  /** File in the model's folder with class names, one per line. Outputs only. */
-  readonly label_filename?: string;
+  readonly dims: Numbers;
 }
 
-export interface QueuePolicy extends ConfigMessage {
-  readonly timeout_action?: "REJECT" | "DELAY";
-  readonly default_timeout_microseconds?: number;
-  readonly allow_timeout_override?: boolean;
+export type QueuePolicy = Message<{
+  timeout_action: "REJECT" | "DELAY";
+  default_timeout_microseconds: number;
+  allow_timeout_override: boolean;
   /** Most queued requests. 0 or unset means no limit. */
-  readonly max_queue_size?: number;
+  max_queue_size: number;
+}>;
+
+interface BatchingFields {
+  preferred_batch_size: Numbers;
+  max_queue_delay_microseconds: number;
+  preserve_ordering: boolean;
 }
 
-export interface DynamicBatching extends ConfigMessage {
-  readonly preferred_batch_size?: readonly number[];
-  readonly max_queue_delay_microseconds?: number;
-  readonly preserve_ordering?: boolean;
-  readonly priority_levels?: number;
-  readonly default_priority_level?: number;
-  readonly default_queue_policy?: QueuePolicy;
-  readonly priority_queue_policy?: Readonly<Record<string, QueuePolicy>>;
-}
+export type DynamicBatching = Message<
+  BatchingFields & {
+    priority_levels: number;
+    default_priority_level: number;
+    default_queue_policy: QueuePolicy;
+    priority_queue_policy: ByName<QueuePolicy>;
+  }
+>;
 
-export interface SequenceControl extends ConfigMessage {
-  readonly kind?: string;
-  readonly int32_false_true?: readonly number[];
-  readonly fp32_false_true?: readonly number[];
-  readonly bool_false_true?: readonly boolean[];
-  readonly data_type?: string;
-}
+export type SequenceControl = Message<{
+  kind: string;
+  int32_false_true: Numbers;
+  fp32_false_true: Numbers;
+  bool_false_true: readonly boolean[];
+  data_type: string;
+}>;
 
-export interface SequenceState extends ConfigMessage {
-  readonly input_name?: string;
-  readonly output_name?: string;
-  readonly data_type?: string;
-  readonly dims?: readonly number[];
-  readonly initial_state?: readonly (ConfigMessage & {
-    readonly data_type?: string;
-    readonly dims?: readonly number[];
-    readonly data_file?: string;
-  })[];
-}
+export type SequenceState = Message<{
+  input_name: string;
+  output_name: string;
+  data_type: string;
+  dims: Numbers;
+  initial_state: readonly Message<{ data_type: string; dims: Numbers; data_file: string }>[];
+}>;
 
-export interface SequenceBatching extends ConfigMessage {
-  readonly max_sequence_idle_microseconds?: number;
-  readonly iterative_sequence?: boolean;
-  readonly state?: readonly SequenceState[];
-  readonly direct?: ConfigMessage & {
-    readonly max_queue_delay_microseconds?: number;
-    readonly minimum_slot_utilization?: number;
-  };
-  readonly oldest?: ConfigMessage & {
-    readonly max_candidate_sequences?: number;
-    readonly preferred_batch_size?: readonly number[];
-    readonly max_queue_delay_microseconds?: number;
-    readonly preserve_ordering?: boolean;
-  };
-  readonly control_input?: readonly (ConfigMessage & {
-    readonly name?: string;
-    readonly control?: readonly SequenceControl[];
-  })[];
-}
+export type SequenceBatching = Message<{
+  max_sequence_idle_microseconds: number;
+  iterative_sequence: boolean;
+  state: readonly SequenceState[];
+  direct: Message<{ max_queue_delay_microseconds: number; minimum_slot_utilization: number }>;
+  oldest: Message<BatchingFields & { max_candidate_sequences: number }>;
+  control_input: readonly Message<{ name: string; control: readonly SequenceControl[] }>[];
+}>;
 
-export interface InstanceGroup extends ConfigMessage {
-  readonly name?: string;
-  readonly kind?: string;
-  readonly count?: number;
-  readonly gpus?: readonly number[];
-  readonly rate_limiter?: ConfigMessage & {
-    readonly resources?: readonly (ConfigMessage & {
-      readonly name?: string;
-      readonly global?: boolean;
-      readonly count?: number;
-    })[];
-    readonly priority?: number;
-  };
-}
+type RateLimiterResource = Message<{ name: string; global: boolean; count: number }>;
 
-export interface EnsembleStep extends ConfigMessage {
-  readonly model_name?: string;
-  readonly model_version?: number;
-  readonly input_map?: Readonly<Record<string, string>>;
-  readonly output_map?: Readonly<Record<string, string>>;
-}
+export type InstanceGroup = Message<{
+  name: string;
+  kind: string;
+  count: number;
+  gpus: Numbers;
+  rate_limiter: Message<{ resources: readonly RateLimiterResource[]; priority: number }>;
+}>;
 
-export interface WarmupInput extends ConfigMessage {
-  readonly data_type?: string;
-  readonly dims?: readonly number[];
-  readonly zero_data?: boolean;
-  readonly random_data?: boolean;
+export type EnsembleStep = Message<{
+  model_name: string;
+  model_version: number;
+  input_map: ByName<string>;
+  output_map: ByName<string>;
+}>;
+
+export type WarmupInput = Message<{
+  data_type: string;
+  dims: Numbers;
+  zero_data: boolean;
+  random_data: boolean;
   /** Name of a file in the model's folder `warmup`. */
-  readonly input_data_file?: string;
-}
+  input_data_file: string;
+}>;
 
-export interface Warmup extends ConfigMessage {
-  readonly name?: string;
-  readonly batch_size?: number;
-  readonly count?: number;
-  readonly inputs?: Readonly<Record<string, WarmupInput>>;
-}
+export type Warmup = Message<{ name: string; batch_size: number; count: number; inputs: ByName<WarmupInput> }>;
 
-export interface BatchTensor extends ConfigMessage {
-  readonly kind?: string;
-  readonly target_name?: readonly string[];
-  readonly data_type?: string;
-  readonly source_input?: readonly string[];
-}
+export type BatchTensor = Message<{ kind: string; target_name: Names; data_type: string; source_input: Names }>;
 
-export interface VersionPolicy extends ConfigMessage {
-  readonly latest?: ConfigMessage & { readonly num_versions?: number };
-  readonly all?: ConfigMessage;
-  readonly specific?: ConfigMessage & { readonly versions?: readonly number[] };
+export type VersionPolicy = Message<{
+  latest: Message<{ num_versions: number }>;
+  all: ConfigMessage;
+  specific: Message<{ versions: Numbers }>;
+}>;
+
+type MetricControl = Message<{
+  metric_identifier: Message<{ family: string }>;
+  histogram_options: Message<{ buckets: Numbers }>;
+}>;
+
+interface ModelFields {
+  platform: string;
+  backend: string;
+  max_batch_size: number;
+  input: readonly TensorConfig[];
+  output: readonly TensorConfig[];
+  batch_input: readonly BatchTensor[];
+  batch_output: readonly BatchTensor[];
+  dynamic_batching: DynamicBatching;
+  sequence_batching: SequenceBatching;
+  ensemble_scheduling: Message<{ step: readonly EnsembleStep[] }>;
+  instance_group: readonly InstanceGroup[];
+  default_model_filename: string;
+  metric_tags: ByName<string>;
+  model_metrics: Message<{ metric_control: readonly MetricControl[] }>;
+  parameters: ByName<{ readonly string_value?: string }>;
+  model_warmup: readonly Warmup[];
+  model_transaction_policy: Message<{ decoupled: boolean }>;
+  response_cache: Message<{ enable: boolean }>;
+  model_repository_agents: Message<{ agents: readonly Message<{ name: string }>[] }>;
 }
 
 /** A normalised configuration: `normalize.ts` has filled in the defaults. */
-export interface ModelConfig extends ConfigMessage {
+export interface ModelConfig extends Message<ModelFields> {
   readonly name: string;
-  readonly platform?: string;
-  readonly backend?: string;
   readonly version_policy: VersionPolicy;
-  readonly max_batch_size?: number;
-  readonly input?: readonly TensorConfig[];
-  readonly output?: readonly TensorConfig[];
-  readonly batch_input?: readonly BatchTensor[];
-  readonly batch_output?: readonly BatchTensor[];
-  readonly dynamic_batching?: DynamicBatching;
-  readonly sequence_batching?: SequenceBatching;
-  readonly ensemble_scheduling?: ConfigMessage & { readonly step?: readonly EnsembleStep[] };
-  readonly instance_group?: readonly InstanceGroup[];
-  readonly default_model_filename?: string;
-  readonly metric_tags?: Readonly<Record<string, string>>;
-  readonly model_metrics?: ConfigMessage & {
-    readonly metric_control?: readonly (ConfigMessage & {
-      readonly metric_identifier?: ConfigMessage & { readonly family?: string };
-      readonly histogram_options?: ConfigMessage & { readonly buckets?: readonly number[] };
-    })[];
-  };
-  readonly parameters?: Readonly<Record<string, { readonly string_value?: string }>>;
-  readonly model_warmup?: readonly Warmup[];
-  readonly model_transaction_policy?: ConfigMessage & { readonly decoupled?: boolean };
-  readonly response_cache?: ConfigMessage & { readonly enable?: boolean };
-  readonly model_repository_agents?: ConfigMessage & {
-    readonly agents?: readonly (ConfigMessage & { readonly name?: string })[];
-  };
 }
 
 export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
 export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
 /** True for models of TensorRT-LLM's LLM API, whose sampling parameters are separate input tensors. */
-export const isLlmApi = ({ input }: Pick<ModelConfig, "input">): boolean =>
-  input?.some(({ name }) => name === "sampling_param_max_tokens") === true;
+export const isLlmApi = (config: Pick<ModelConfig, "input">): boolean => hasInput(config, "sampling_param_max_tokens");
+/** Reports whether a model declares the input. */
+export const hasInput = ({ input }: Pick<ModelConfig, "input">, wanted: string): boolean =>
+  input?.some(({ name }) => name === wanted) === true;
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
 export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";
 

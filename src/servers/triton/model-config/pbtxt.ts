@@ -2,7 +2,7 @@
  * Parses `config.pbtxt`: protobuf's text format (`text_format.cc`), checked against the fields in `schema.ts`. Accepts lists
  * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings and comments. Errors use protobuf's wording.
  */
-import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import type { Pieces } from "../../../base/pieces.ts";
 import { type ConfigField, enums, fieldNamed, INTEGER_RANGES, messages } from "./schema.ts";
 
 /** A parsed message. Contains only fields that are set; lists are arrays and maps are objects. */
@@ -46,17 +46,16 @@ function endOf(pattern: RegExp, text: string, from: number): number {
 }
 
 class Reader {
-  readonly #text: string;
-  readonly #later: boolean;
   #token: Token;
   /** Offset at which the current token ends. */
   #at = 0;
   #values = 0;
 
   /** `later`: accepts fields newer than 2.51. */
-  constructor(text: string, later: boolean) {
-    this.#text = text;
-    this.#later = later;
+  constructor(
+    private readonly text: string,
+    private readonly later: boolean,
+  ) {
     this.#token = this.#read();
   }
 
@@ -75,7 +74,7 @@ class Reader {
     if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
     const { text, at } = this.#expect("word", "identifier");
     const field = fieldNamed(type, text);
-    if (field === undefined || (field.later && !this.#later))
+    if (field === undefined || (field.later && !this.later))
       this.#fail(`Message type "inference.${type}" has no field named "${text}".`, at);
     const isMessage = field.keys !== null || messages.has(field.type);
     if (!this.#take(":") && !isMessage) this.#fail(`Expected ":", found "${this.#token.text}".`);
@@ -97,7 +96,7 @@ class Reader {
         if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
         this.#add(field, into, yield* this.#value(field, depth));
         if (this.#take("]")) break;
-        this.#comma();
+        if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
       }
     } else {
       const value = isMessage ? yield* this.#value(field, depth) : this.#single(field.type, field.name);
@@ -117,7 +116,7 @@ class Reader {
 
   *#value({ keys, type, name }: ConfigField, depth: number): Pieces<Value> {
     if (keys !== null) return yield* this.#entry(keys, type, depth);
-    if (messages.has(type)) return yield* this.#block(type, depth);
+    if (messages.has(type)) return yield* this.message(type, this.#opened(), depth + 1);
     return this.#single(type, name);
   }
 
@@ -133,17 +132,13 @@ class Reader {
       this.#next();
       return value;
     }
-    return this.#scalar(type, name);
+    return type === "string" ? this.#strings() : this.#scalar(type, name);
   }
 
   /** Reads an opening bracket. Returns the closing bracket. */
   #opened(): string {
     if (this.#take("{")) return "}";
     return this.#take("<") ? ">" : this.#fail(`Expected "{", found "${this.#token.text}".`);
-  }
-
-  #block(type: string, depth: number): Pieces<ConfigMessage> {
-    return this.message(type, this.#opened(), depth + 1);
   }
 
   /** Reads `{ key: … value: … }` as an object with one member. */
@@ -157,16 +152,15 @@ class Reader {
         this.#fail(`Message type "inference.Entry" has no field named "${text}".`, at);
       this.#take(":");
       if (text === "key") key = String(this.#single(keys, text));
-      else value = messages.has(type) ? yield* this.#block(type, depth + 1) : this.#single(type, text);
+      else value = messages.has(type) ? yield* this.message(type, this.#opened(), depth + 2) : this.#single(type, text);
       if (!this.#take(",")) this.#take(";");
     }
     return { [key]: value };
   }
 
   #scalar(type: string, name: string): Value {
-    const negative = type !== "string" && this.#take("-");
+    const negative = this.#take("-");
     const { kind, text, at } = this.#token;
-    if (type === "string") return this.#strings();
     if (type === "bool") {
       const value = { true: true, t: true, True: true, "1": true, false: false, f: false, False: false, "0": false }[
         text
@@ -204,11 +198,6 @@ class Reader {
     return token;
   }
 
-  /** Requires a comma between two list items. Fails at any other token, and at the end of the text. */
-  #comma(): void {
-    if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
-  }
-
   #take(text: string): boolean {
     if (this.#token.kind !== "sign" || this.#token.text !== text) return false;
     this.#next();
@@ -220,7 +209,7 @@ class Reader {
   }
 
   #read(): Token {
-    const all = this.#text;
+    const all = this.text;
     const at = endOf(BLANK, all, this.#at);
     if (at === all.length) return { kind: "end", text: "", at };
     const kind = KINDS[all.charCodeAt(at)] ?? "sign";
@@ -231,7 +220,7 @@ class Reader {
   }
 
   #fail(why: string, at: number = this.#token?.at ?? 0): never {
-    const before = this.#text.slice(0, at).split("\n");
+    const before = this.text.slice(0, at).split("\n");
     throw new PbtxtError(`${before.length}:${before.at(-1)!.length + 1}: ${why}`);
   }
 }
@@ -245,11 +234,9 @@ function unescaped(text: string): string {
   });
 }
 
-/** Parses a message of `type`. `later`: accepts fields newer than 2.51. Throws a `PbtxtError`. */
-export function parsePbtxt(text: string, type: string, later: boolean): ConfigMessage {
-  return atOnce(pbtxtInPieces(text, type, later));
-}
-
-/** Does the work of `parsePbtxt` in pieces, so that a large text does not block other requests. */
+/**
+ * Parses a message of `type` in pieces, so that a large text does not block other requests. `later`: accepts fields newer than
+ * 2.51. Throws a `PbtxtError`.
+ */
 export const pbtxtInPieces = (text: string, type: string, later: boolean): Pieces<ConfigMessage> =>
   new Reader(text, later).message(type, "");

@@ -3,6 +3,8 @@
  * descriptors of tritonclient 2.73.0 show it. The order is the order in which the real server prints the fields.
  */
 
+import type { WireField } from "../../../wire/protobuf/plans.ts";
+
 /**
  * Format: `NAME = NUMBER.FIELD:TYPE …`. `[]`: repeated. `{K,V}`: a map. `|CHOICE`: member of that `oneof`. `+`: newer than
  * 2.51.
@@ -112,30 +114,22 @@ const ENUMS = `
     TYPE_INT64 TYPE_FP16 TYPE_FP32 TYPE_FP64 TYPE_STRING TYPE_BF16
 `;
 
-export interface ConfigField {
-  readonly name: string;
-  readonly number: number;
-  /** Name of a message, an enumeration or a protobuf scalar. */
-  readonly type: string;
-  readonly repeated: boolean;
-  /** Key type of a map, or null for other fields. In a map, `type` is the type of the values. */
-  readonly keys: string | null;
-  /** Name of the `oneof` that contains the field, or null. At most one member of a `oneof` may be set. */
-  readonly choice: string | null;
+/** A field. Its type may also be an enumeration. At most one member of a `oneof` may be set. */
+export interface ConfigField extends WireField {
   /** True if 2.51 does not know the field. */
   readonly later: boolean;
 }
 
-/** Parses lines of `NAME = WORDS`. A line with deeper indentation continues the line before it. */
+/** Parses lines of `NAMES = WORDS`: the same words for each name. A line with deeper indentation continues the line before it. */
 export function definitions(text: string): Map<string, string[]> {
   const joined = text
     .trim()
     .replaceAll(/\n {4}/g, " ")
     .split("\n");
   return new Map(
-    joined.map((line) => {
-      const [name = "", words = ""] = line.split("=");
-      return [name.trim(), words.trim().split(" ").filter(Boolean)];
+    joined.flatMap((line) => {
+      const [names = [], words = []] = line.split("=").map((part) => part.split(" ").filter(Boolean));
+      return names.map((name) => [name, words] as const);
     }),
   );
 }
@@ -163,13 +157,6 @@ const named: ReadonlyMap<string, ReadonlyMap<string, ConfigField>> = new Map(
 );
 /** Returns the field of that name, or undefined if the message does not have it. */
 export const fieldNamed = (message: string, name: string): ConfigField | undefined => named.get(message)!.get(name);
-const flat = new Set(
-  [...messages].flatMap(([name, fields]) =>
-    fields.every(({ type, repeated, keys }) => !repeated && keys === null && !messages.has(type)) ? [name] : [],
-  ),
-);
-/** True if a message has only scalar fields. Such a message is so small that it is handled without a pause. */
-export const isFlat = (message: string): boolean => flat.has(message);
 export const enums: ReadonlyMap<string, readonly string[]> = definitions(ENUMS);
 export const ROOT = "ModelConfig";
 /** Smallest and largest value of each integer type. */

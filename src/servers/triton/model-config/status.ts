@@ -3,17 +3,7 @@
  * `HttpCodeFromError` in `http_server.cc`.
  */
 
-export type StatusCode =
-  | "UNKNOWN"
-  | "INTERNAL"
-  | "NOT_FOUND"
-  | "INVALID_ARG"
-  | "UNAVAILABLE"
-  | "UNSUPPORTED"
-  | "ALREADY_EXISTS"
-  | "CANCELLED";
-
-export const HTTP_STATUS: Readonly<Record<StatusCode, number>> = {
+export const HTTP_STATUS = {
   UNKNOWN: 400,
   INTERNAL: 500,
   NOT_FOUND: 404,
@@ -23,15 +13,17 @@ export const HTTP_STATUS: Readonly<Record<StatusCode, number>> = {
   ALREADY_EXISTS: 400,
   CANCELLED: 400,
 };
+export type StatusCode = keyof typeof HTTP_STATUS;
 
 /** An error that a client receives: a code of Triton's core and a message. */
 export class TritonError extends Error {
   override readonly name = "TritonError";
-  readonly code: StatusCode;
 
-  constructor(code: StatusCode, message: string) {
+  constructor(
+    readonly code: StatusCode,
+    message: string,
+  ) {
     super(message);
-    this.code = code;
   }
 }
 

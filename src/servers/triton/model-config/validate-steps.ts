@@ -8,21 +8,15 @@ import type { EnsembleStep, ModelConfig, TensorConfig } from "./model-config.ts"
 import { maxBatchSize } from "./model-config.ts";
 import { byName } from "./step-shapes.ts";
 
-/** Type and shape of an ensemble tensor, and the model from which they are inferred. */
-interface InferredTensor {
-  readonly model: string;
-  readonly type: string;
-  readonly dims: readonly number[];
-  /** Dimensions including the batch dimension, if there is one. */
-  readonly whole: readonly number[];
-}
-
-const inferred = (model: string, batched: boolean, type: string, dims: readonly number[]): InferredTensor => ({
+/** Returns type and shape of an ensemble tensor, as they are inferred from this model. */
+const inferred = (model: string, batched: boolean, type: string, dims: readonly number[]) => ({
   model,
   type,
   dims,
+  /** Dimensions including the batch dimension, if there is one. */
   whole: batched ? [-1, ...dims] : dims,
 });
+type InferredTensor = ReturnType<typeof inferred>;
 
 /** Returns the first error, or undefined if all steps fit. `modelOf`: finds a loaded model by name. */
 export function* wrongSteps(
@@ -39,7 +33,7 @@ export function* wrongSteps(
         inferred(name, most > 0, tensor.data_type, tensor.reshape ? (tensor.reshape.shape ?? []) : tensor.dims),
       ] as const,
   );
-  const tensors = new Map(declared);
+  const tensors = new InferredTensors(name, new Map(declared));
   for (const step of ensemble.ensemble_scheduling?.step ?? []) {
     const model = modelOf(step.model_name!);
     if (model === undefined) continue;
@@ -52,7 +46,7 @@ export function* wrongSteps(
   return undefined;
 }
 
-function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, InferredTensor>) {
+function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: InferredTensors) {
   const { input: inputs = [] } = model;
   if (inputs.length === 0) return undefined;
   const names = new Set(inputs.map((input) => input.name));
@@ -64,44 +58,46 @@ function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tens
   if (strange !== undefined) return strange;
   return yield* firstOf(inputs, (input) => {
     const tensor = step.input_map![input.name];
-    if (tensor !== undefined) return joined(name, tensor, model, input, tensors);
+    if (tensor !== undefined) return tensors.joined(tensor, model, input);
     if (input.optional) return undefined;
     return `in ensemble ${name}, input ${input.name} in model ${model.name} is not mapped to any ensemble tensors`;
   });
 }
 
-function* wrongOutputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, InferredTensor>) {
+function* wrongOutputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: InferredTensors) {
   const { output: outputs = [] } = model;
   if (outputs.length === 0) return undefined;
   const named = byName(outputs);
   return yield* firstOf(Object.keys(step.output_map!), (output) => {
     const tensor = step.output_map![output]!;
     const declared = named.get(output);
-    if (declared !== undefined) return joined(name, tensor, model, declared, tensors);
+    if (declared !== undefined) return tensors.joined(tensor, model, declared);
     return `in ensemble ${name}, ensemble tensor ${tensor} is mapped from non-existing output ${output} in model ${model.name}`;
   });
 }
 
-/** Records the type and shape of an ensemble tensor at its first use. At a later use, compares them. */
-function joined(
-  name: string,
-  tensor: string,
-  model: ModelConfig,
-  { data_type: type, dims }: TensorConfig,
-  tensors: Map<string, InferredTensor>,
-): string | undefined {
-  const current = inferred(model.name, maxBatchSize(model) > 0, type, dims);
-  const before = tensors.get(tensor);
-  if (before === undefined) tensors.set(tensor, current);
-  else {
-    const start = `in ensemble ${name}, ensemble tensor ${tensor}: inconsistent`;
+/** The tensors of an ensemble as they are inferred so far. */
+class InferredTensors {
+  constructor(
+    private readonly ensemble: string,
+    private readonly tensors: Map<string, InferredTensor>,
+  ) {}
+
+  /** Records the type and shape of a tensor at its first use. At a later use, compares them and returns the error. */
+  joined(tensor: string, model: ModelConfig, { data_type: type, dims }: TensorConfig): string | undefined {
+    const current = inferred(model.name, maxBatchSize(model) > 0, type, dims);
+    const before = this.tensors.get(tensor);
+    if (before === undefined) {
+      this.tensors.set(tensor, current);
+      return undefined;
+    }
+    const start = `in ensemble ${this.ensemble}, ensemble tensor ${tensor}: inconsistent`;
     const ends = (a: unknown, b: unknown) =>
       `${a} is inferred from model ${before.model} while ${b} is inferred from model ${current.model}`;
     if (before.type !== current.type) return `${start} data type: ${ends(before.type, current.type)}`;
-    if (!alike(before.dims, current.dims) && !alike(before.whole, current.whole))
-      return `${start} shape: ${ends(`[${before.whole}]`, `[${current.whole}]`)}`;
+    if (alike(before.dims, current.dims) || alike(before.whole, current.whole)) return undefined;
+    return `${start} shape: ${ends(`[${before.whole}]`, `[${current.whole}]`)}`;
   }
-  return undefined;
 }
 
 const alike = (a: readonly number[], b: readonly number[]): boolean =>

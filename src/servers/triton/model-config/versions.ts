@@ -5,90 +5,57 @@
 import type { TritonVersion } from "../config/triton-config.ts";
 import type { StatusCode } from "./status.ts";
 
-export interface VersionFacts {
+/** Returns the facts of 2.73, or of 2.51. */
+const factsOf = (is273: boolean) => ({
   /** Version in the server metadata. */
-  readonly version: string;
-  readonly unknownModel: StatusCode;
+  version: is273 ? "2.73.0" : "2.51.0",
+  unknownModel: (is273 ? "INVALID_ARG" : "NOT_FOUND") as StatusCode,
   /** Words before the instance name in errors that a Python model raised. */
-  readonly instanceWord: string;
+  instanceWord: is273 ? "model instance" : "model",
   /** True if configurations may contain newer fields, such as `model_metrics`. */
-  readonly laterFields: boolean;
+  laterFields: is273,
   /** True if `histogram_latencies=true` adds the first-response histogram. If false, the setting is accepted without effect. */
-  readonly firstResponse: boolean;
+  firstResponse: is273,
   /** True if `nv_model_load_duration_secs` exists. */
-  readonly loadDuration: boolean;
+  loadDuration: is273,
   /** True if a header length that is not a number is rejected. If false, it counts as 0. */
-  readonly readsHeaderLength: boolean;
+  readsHeaderLength: is273,
   /** True if a dead model process makes the model and the server not ready. */
-  readonly deadIsUnready: boolean;
+  deadIsUnready: is273,
   /** Error for the registration of a CUDA shared memory region. */
-  readonly cudaRefusal: (region: string) => string;
+  cudaRefusal: (region: string): string =>
+    is273
+      ? `failed to register CUDA shared memory region: '${region}', GPUs not supported`
+      : "failed to register shared memory region: invalid args",
   /** True if gRPC accepts new requests during shutdown until the last request has ended. If false, it accepts none. */
-  readonly acceptsGrpcAtShutdown: boolean;
+  acceptsGrpcAtShutdown: !is273,
   /** True if `grpc.health.v1.Health/Watch` exists. */
-  readonly watchesHealth: boolean;
+  watchesHealth: is273,
   /** True if responses of `/generate` report the use of TensorRT-LLM's KV cache when a request header asks for it. */
-  readonly tellsLoad: boolean;
+  tellsLoad: is273,
   /**
    * True if `/generate` turns an empty list into an empty tensor with the input's dimensions. If false, the tensor has no
    * dimensions.
    */
-  readonly emptyTensors: boolean;
+  emptyTensors: !is273,
   /** True if the index reports a non-boolean `ready` as an invalid argument. If false, it reports a JSON type error. */
-  readonly checksReady: boolean;
+  checksReady: is273,
   /** True if an unload request with invalid JSON is rejected. If false, the body is ignored. */
-  readonly readsUnload: boolean;
+  readsUnload: is273,
   /** True if a correlation id is rejected when its type does not fit the control input. */
-  readonly checksSequenceId: boolean;
+  checksSequenceId: is273,
   /** True if a forwarded header with the name of one of Triton's own parameters is rejected. */
-  readonly refusesForwarded: boolean;
+  refusesForwarded: is273,
   /** True if errors in sampling parameters of the vLLM backend appear only in the log. */
-  readonly losesSamplingErrors: boolean;
+  losesSamplingErrors: is273,
   /** Error for JSON data with fewer elements than the tensor's shape needs. */
-  readonly missingElements: string;
-}
+  missingElements: is273
+    ? "Failed to parse 'data' field: shape does not match true shape"
+    : "Unable to parse 'data': Shape does not match true shape of 'data' field",
+});
+export type VersionFacts = Readonly<ReturnType<typeof factsOf>>;
 
 export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
-  "2.51": {
-    version: "2.51.0",
-    unknownModel: "NOT_FOUND",
-    instanceWord: "model",
-    laterFields: false,
-    firstResponse: false,
-    loadDuration: false,
-    readsHeaderLength: false,
-    deadIsUnready: false,
-    cudaRefusal: () => "failed to register shared memory region: invalid args",
-    acceptsGrpcAtShutdown: true,
-    watchesHealth: false,
-    tellsLoad: false,
-    emptyTensors: true,
-    checksReady: false,
-    readsUnload: false,
-    checksSequenceId: false,
-    refusesForwarded: false,
-    losesSamplingErrors: false,
-    missingElements: "Unable to parse 'data': Shape does not match true shape of 'data' field",
-  },
-  "2.73": {
-    version: "2.73.0",
-    unknownModel: "INVALID_ARG",
-    instanceWord: "model instance",
-    laterFields: true,
-    firstResponse: true,
-    loadDuration: true,
-    readsHeaderLength: true,
-    deadIsUnready: true,
-    cudaRefusal: (region) => `failed to register CUDA shared memory region: '${region}', GPUs not supported`,
-    acceptsGrpcAtShutdown: false,
-    watchesHealth: true,
-    tellsLoad: true,
-    emptyTensors: false,
-    checksReady: true,
-    readsUnload: true,
-    checksSequenceId: true,
-    refusesForwarded: true,
-    losesSamplingErrors: true,
-    missingElements: "Failed to parse 'data' field: shape does not match true shape",
-  },
+  "2.51": factsOf(false),
+  "2.73": factsOf(true),
 };

@@ -24,7 +24,7 @@ export function classLabels({ config, path, repository, broughtBytes }: FoundMod
   for (const { name, label_filename: filename = "" } of config.output ?? []) {
     if (filename === "") continue;
     const file = `${path}/${filename}`;
-    if (!resolve(file).startsWith(resolve(path) + sep)) {
+    if (!isWithin(path, file)) {
       const why = `label file path '${file}' for output '${name}' in model '${config.name}' is outside model directory`;
       throw new TritonError("UNSUPPORTED", why);
     }
@@ -34,14 +34,23 @@ export function classLabels({ config, path, repository, broughtBytes }: FoundMod
 }
 
 function linesOf(file: string): readonly string[] {
-  const found = statSync(file, { throwIfNoEntry: false });
-  if (!found?.isFile()) throw internal(`failed to open text file for read ${file}: No such file or directory`);
-  if (found.size > FILE_BYTES_MOST)
-    throw invalidArg(`${file} has ${found.size} bytes: a stand-in takes ${FILE_BYTES_MOST}`);
-  const lines = readFileSync(file, "latin1").split("\n");
+  const lines = modelFile(file, FILE_BYTES_MOST).toString("latin1").split("\n");
   if (lines.at(-1) === "") lines.pop();
   return lines;
 }
+
+/** Reads a file of a model. Throws a `TritonError` if it has more than `most` bytes, or does not exist. */
+export function modelFile(file: string, most: number): Buffer {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (!found?.isFile()) throw missingFile(file);
+  if (found.size > most) throw invalidArg(`${file} has ${found.size} bytes: a stand-in takes ${most}`);
+  return readFileSync(file);
+}
+
+export const missingFile = (file: string): TritonError =>
+  internal(`failed to open text file for read ${file}: No such file or directory`);
+/** Reports whether the file is below the folder. Does not look at links. */
+export const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
 
 /** Returns an ensemble's own labels together with those of its steps. */
 export function withLabelsOfSteps(

@@ -64,10 +64,6 @@ export class ModelTable<M> {
     return entry;
   }
 
-  knows(name: string): boolean {
-    return this.#models.has(name);
-  }
-
   versions(name: string): readonly (readonly [number, VersionEntry<M>])[] {
     return [...(this.#models.get(name) ?? [])].sort(([a], [b]) => a - b);
   }

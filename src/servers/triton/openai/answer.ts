@@ -14,21 +14,8 @@ export interface AnswerFacts {
   readonly chat: boolean;
 }
 
-interface Usage {
-  readonly completion_tokens: number;
-  readonly prompt_tokens: number;
-  readonly total_tokens: number;
-}
-
-/** Text and log probabilities of one response of the model. */
-interface ModelResponseText {
-  readonly text: string;
-  readonly logprobs: string;
-  readonly promptTokens: number | null;
-  readonly completionTokens: number;
-}
-
-function saidIn(outputs: readonly Tensor[]): ModelResponseText {
+/** Returns text and log probabilities of one response of the model. */
+function saidIn(outputs: readonly Tensor[]) {
   const find = (name: string) => outputs.find((one) => one.name === name);
   const texts = (name: string) => {
     const tensor = find(name);
@@ -46,11 +33,14 @@ function saidIn(outputs: readonly Tensor[]): ModelResponseText {
   };
 }
 
-const usageOf = (prompt: number, completion: number): Usage => ({
+const usageOf = (prompt: number, completion: number) => ({
   completion_tokens: completion,
   prompt_tokens: prompt,
   total_tokens: prompt + completion,
 });
+
+type ModelResponseText = ReturnType<typeof saidIn>;
+type Usage = ReturnType<typeof usageOf>;
 
 export class OpenAiAnswer {
   readonly #head: { readonly id: string };

@@ -2,17 +2,14 @@
  * Implements the routes of Triton's OpenAI front end (`python/openai`, 2026): a FastAPI application that sends its requests to
  * Triton's models like any client, so that Triton counts them.
  */
-import type { EventLoopTurns } from "../../../base/pieces.ts";
 import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
-import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
-import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
 import type { TritonOpenAiConfig } from "../config/triton-config.ts";
+import type { ServerAround } from "../inference/around.ts";
 import { EventQueue } from "../inference/event-queue.ts";
-import { type HeldBodies, HeldBody } from "../inference/held-bodies.ts";
+import { HeldBody } from "../inference/held-bodies.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../inference/request.ts";
-import type { TritonServer } from "../inference/server.ts";
 import { TritonError } from "../model-config/status.ts";
 import { embeddingAnswer, OpenAiAnswer } from "./answer.ts";
 import { CHAT, COMPLETION, EMBEDDING, type OpenAiBody, readOpenAi, Unprocessable } from "./fields.ts";
@@ -20,13 +17,10 @@ import { embeddingInputs, inputsOf } from "./inputs.ts";
 import { OpenAiModels } from "./models.ts";
 import { ClientError, chatAsked, completionAsked, type FrontSettings, type ModelQuery, namedModel } from "./wishes.ts";
 
-export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "host" | "port"> {
-  readonly server: TritonServer;
-  /** Bytes of answers that clients have not read yet. */
-  readonly waiting: WaitingBytes;
-  /** Memory of large bodies. */
-  readonly bodies: HeldBodies;
-  readonly turns: EventLoopTurns;
+export interface OpenAiFront
+  extends FrontSettings,
+    Omit<TritonOpenAiConfig, "host" | "port">,
+    Pick<ServerAround, "server" | "waiting" | "bodies" | "turns"> {
   readonly maxInputBytes: number;
   readonly metrics: () => Promise<string | Uint8Array>;
   /** Seconds since 1970. */
@@ -110,26 +104,18 @@ function withBody(front: OpenAiFront, handle: (context: Context, body: Uint8Arra
   return guarded(async (context) => {
     const held = new HeldBody(context.request, front.bodies);
     try {
-      return await handle(context, await bodyOf(context, held, front));
+      return await handle(context, await held.read(context.front, front.maxInputBytes, tooLarge));
     } finally {
       held.leave();
     }
   });
 }
 
-/** Reads the body. Rejects with `TooLarge`, or with a `TritonError` if there is no room for it in time. */
-async function bodyOf(context: Context, held: HeldBody, { maxInputBytes, turns }: OpenAiFront): Promise<Uint8Array> {
-  const { request } = context;
-  const tooLarge = () =>
-    new TooLarge(
-      `Request content size exceeds the maximum allowed input size of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
-    );
-  const said = Number(request.headers.get("content-length") ?? 0);
-  if (said > maxInputBytes) throw tooLarge();
-  const whole = context.front.body(request);
-  if (whole !== null) return whole;
-  return gatheredBody(request, held, maxInputBytes, tooLarge, turns);
-}
+/** The error for a body that is too large. */
+const tooLarge = (most: number) =>
+  new TooLarge(
+    `Request content size exceeds the maximum allowed input size of ${most} bytes. Use --http-max-input-size to increase the limit.`,
+  );
 
 /** Turns exceptions into answers: client errors 400, schema errors 422, others 500. */
 function guarded(handle: Handler): Handler {
@@ -149,22 +135,20 @@ function guarded(handle: Handler): Handler {
   };
 }
 
-/** Sends a request to a model. `respond`: see `InferReceiver`. Throws a `TritonError`. */
-function ask(
-  { server }: OpenAiFront,
-  model: string,
-  inputs: readonly InferInput[],
-  respond: (answer: InferAnswer | TritonError | null, final: boolean) => void,
-): InferRequest {
-  const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-  return server.infer(model, -1, fields, { respond });
-}
+type Respond = (answer: InferAnswer | TritonError | null, final: boolean) => void;
+type ModelSender = (respond: Respond) => InferRequest;
+
+/** Returns a function that sends a request to a model. `respond`: see `InferReceiver`. Throws a `TritonError`. */
+const asking =
+  ({ server }: OpenAiFront, model: string, inputs: readonly InferInput[]): ModelSender =>
+  (respond) =>
+    server.infer(model, -1, { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 }, { respond });
 
 /** Sends a request and resolves with its only response. Rejects with a `TritonError`. */
-function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]): Promise<InferAnswer> {
+function only(ask: ModelSender): Promise<InferAnswer> {
   return new Promise((resolve, reject) => {
     const all: InferAnswer[] = [];
-    ask(front, model, inputs, (answer, final) => {
+    ask((answer, final) => {
       if (answer instanceof TritonError) reject(answer);
       else if (answer !== null) all.push(answer);
       if (!final) return;
@@ -176,24 +160,17 @@ function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]):
 
 async function generated(context: Context, front: OpenAiFront, asked: ModelQuery, chat: boolean): Promise<Response> {
   const { model, wish } = asked;
-  const { name } = model.served;
-  const inputs = inputsOf(model, wish);
+  const ask = asking(front, model.served.name, inputsOf(model, wish));
   // A version 1 UUID contains the time; this one is entirely random.
   const [a, b, c, d, e] = [4, 2, 2, 2, 6].map((bytes) => front.newId(bytes));
   const id = `cmpl-${a}-${b}-1${c!.slice(1)}-${d}-${e}`;
   const answer = new OpenAiAnswer({ id, created: Math.floor(front.epochSeconds()), asked, chat });
-  if (wish.body.stream !== true) return give(context, 200, answer.whole((await only(front, name, inputs)).outputs));
-  return streamed(context, front, name, inputs, answer);
+  if (wish.body.stream !== true) return give(context, 200, answer.whole((await only(ask)).outputs));
+  return streamed(context, front, ask, answer);
 }
 
 /** Streams an answer. The header is sent at once; an error of the model resets the stream. */
-function streamed(
-  context: Context,
-  front: OpenAiFront,
-  model: string,
-  inputs: readonly InferInput[],
-  answer: OpenAiAnswer,
-): Response {
+function streamed(context: Context, front: OpenAiFront, ask: ModelSender, answer: OpenAiAnswer): Response {
   const http = context.front;
   const { request: http1 } = context;
   let asked: InferRequest | null = null;
@@ -207,7 +184,7 @@ function streamed(
   const begun = http.begin(http1, 200, SSE);
   write(answer.first());
   try {
-    asked = ask(front, model, inputs, (response, final) => {
+    asked = ask((response, final) => {
       if (response instanceof TritonError) return events.reset();
       if (response !== null || final) write(answer.chunk(response?.outputs ?? [], final));
       if (!final) return;
@@ -229,6 +206,6 @@ async function embedded(
 ): Promise<Response> {
   const model = namedModel(body, models.find(String(body.model)));
   if (model.format !== "vllm") throw new Error("Embedding request is not supported for TRT-LLM backend");
-  const { outputs } = await only(front, model.served.name, embeddingInputs(body));
+  const { outputs } = await only(asking(front, model.served.name, embeddingInputs(body)));
   return give(context, 200, embeddingAnswer(outputs, body.model, body.encoding_format === "base64"));
 }

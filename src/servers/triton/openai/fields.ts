@@ -59,42 +59,22 @@ const part = union<PythonDict>(
   typedDict("text part", { type: required(enumeration("text")), text: required(text) }),
   typedDict("image part", { type: required(enumeration("image_url")), image_url: required(object) }),
 );
+const needed = required(text);
+const is = (role: string) => required(enumeration(role));
+const messageOf = (name: string, fields: Parameters<typeof typedDict>[1]) => ({
+  type: typedDict(name.toLowerCase(), fields),
+  label: `ChatCompletionRequest${name}Message`,
+});
 const message = union<PythonDict>(
-  {
-    type: typedDict("system", { content: required(text), role: required(enumeration("system")) }),
-    label: "ChatCompletionRequestSystemMessage",
-  },
-  {
-    type: typedDict("user", {
-      content: required(union<string | PythonDict[]>(text, list(part))),
-      role: required(enumeration("user")),
-    }),
-    label: "ChatCompletionRequestUserMessage",
-  },
-  {
-    type: typedDict("assistant", {
-      content: optional(nullable(text)),
-      role: required(enumeration("assistant")),
-      tool_calls: optional(nullable(list(object))),
-    }),
-    label: "ChatCompletionRequestAssistantMessage",
-  },
-  {
-    type: typedDict("tool", {
-      role: required(enumeration("tool")),
-      content: required(text),
-      tool_call_id: required(text),
-    }),
-    label: "ChatCompletionRequestToolMessage",
-  },
-  {
-    type: typedDict("function", {
-      role: required(enumeration("function")),
-      content: required(text),
-      name: required(text),
-    }),
-    label: "ChatCompletionRequestFunctionMessage",
-  },
+  messageOf("System", { content: needed, role: is("system") }),
+  messageOf("User", { content: required(union<string | PythonDict[]>(text, list(part))), role: is("user") }),
+  messageOf("Assistant", {
+    content: optional(nullable(text)),
+    role: is("assistant"),
+    tool_calls: optional(nullable(list(object))),
+  }),
+  messageOf("Tool", { role: is("tool"), content: needed, tool_call_id: needed }),
+  messageOf("Function", { role: is("function"), content: needed, name: needed }),
 );
 const functionObject = typedDict("FunctionObject", { name: required(text), parameters: optional(nullable(object)) });
 const tool = typedDict("ChatCompletionTool", { type: required(text), function: required(functionObject) });

@@ -1,10 +1,10 @@
 /** Converts a request to tensors, for vLLM's backend or for other backends. Source: `engine/utils/triton.py` (2026). */
 import { numberTensor, textTensor } from "../behaviours/values.ts";
 import type { InferInput } from "../inference/request.ts";
-import { maxBatchSize } from "../model-config/model-config.ts";
-import { bytesOf, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { hasInput, maxBatchSize } from "../model-config/model-config.ts";
+import { type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { OpenAiBody } from "./fields.ts";
-import { hasInput, type OpenAiModel } from "./models.ts";
+import type { OpenAiModel } from "./models.ts";
 
 export interface QueryInputs {
   readonly prompt: string;
@@ -25,12 +25,8 @@ const OWN = new Set(
   ).split(" "),
 );
 
-const flagTensor = (name: string, shape: readonly number[], value: boolean): Tensor => ({
-  name,
-  datatype: "BOOL",
-  shape,
-  data: Uint8Array.of(Number(value)),
-});
+const flagTensor = (name: string, shape: readonly number[], value: boolean): Tensor =>
+  numberTensor(name, "BOOL", shape, [Number(value)]);
 
 /** Returns the input tensors. Throws an Error with the front end's message. */
 export function inputsOf(model: OpenAiModel, wish: QueryInputs): InferInput[] {
@@ -87,12 +83,8 @@ function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: QueryIn
   ];
 }
 
-const seedTensor = (name: string, shape: readonly number[], seed: number | bigint): Tensor => ({
-  name,
-  datatype: "UINT64",
-  shape,
-  data: bytesOf(BigUint64Array.of(BigInt.asUintN(64, BigInt(seed)))),
-});
+const seedTensor = (name: string, shape: readonly number[], seed: number | bigint): Tensor =>
+  numberTensor(name, "UINT64", shape, [BigInt.asUintN(64, BigInt(seed))]);
 
 export const embeddingInputs = ({ input, dimensions }: OpenAiBody): InferInput[] => {
   const pooling = (dimensions ?? null) === null ? {} : { pooling_params: { dimensions: [Number(dimensions)] } };

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ModelVersion } from "../inference/served.ts";
 import type { TritonServer } from "../inference/server.ts";
-import { isLlmApi, type ModelConfig } from "../model-config/model-config.ts";
+import { isLlmApi } from "../model-config/model-config.ts";
 
 /** Tensor names of a request. */
 export type RequestFormat = "vllm" | "trtllm" | "llmapi";
@@ -77,7 +77,3 @@ export class OpenAiModels {
     return { model: this.#models(name).at(-1) ?? null, adapter };
   }
 }
-
-/** Reports whether a model declares the input. */
-export const hasInput = ({ input }: ModelConfig, name: string): boolean =>
-  input?.some((one) => one.name === name) === true;

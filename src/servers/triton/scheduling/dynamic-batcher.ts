@@ -10,7 +10,7 @@
  * Any other arrival waits for the next check. In the real server threads race. Here a woken thread checks before the next
  * arrival, and an instance that finishes a batch takes the next batch before the thread checks.
  */
-import { NO_POLICY, PolicyQueue, type SkippedRequests, type WaitPolicy } from "./policy-queue.ts";
+import { NO_POLICY, PolicyQueue, SkippedRequests, type WaitPolicy } from "./policy-queue.ts";
 import { type BatchOrders, NO_ORDERS, type Schedulable, type Scheduler } from "./scheduler.ts";
 
 export interface BatchingRules {
@@ -37,41 +37,30 @@ export interface BatchingRules {
 }
 
 /** Triton's payload: a batch that may grow until an instance takes it. */
-interface Batch<R> {
-  readonly requests: R[];
-  size: number;
+class Batch<R> {
+  readonly requests: R[] = [];
+  size = 0;
   /** Arrival time of the batch's oldest request. */
-  sinceUs: number;
+  sinceUs = Number.POSITIVE_INFINITY;
   /** True if a request of another shape arrived after the batch. No later batch is merged into it. */
-  sealed: boolean;
+  sealed = false;
   /** True if an instance has the batch, so that no request may be added. */
-  taken: boolean;
+  taken = false;
 }
 
 /** Position up to which the queue was searched for the next batch. Kept between checks, like `PriorityQueue::Cursor`. */
-interface Cursor {
-  valid: boolean;
-  level: number;
-  at: number;
-  count: number;
-  size: number;
-  oldestUs: number;
+class Cursor {
+  valid = true;
+  level = 0;
+  at = 0;
+  count = 0;
+  size = 0;
+  oldestUs = Number.POSITIVE_INFINITY;
   /** Earliest timeout of the requests found. 0 means none has a timeout. */
-  soonestUs: number;
+  soonestUs = 0;
   /** True if the last request found has timed out but stays queued (DELAY). */
-  delayed: boolean;
+  delayed = false;
 }
-
-const START: Cursor = {
-  valid: true,
-  level: 0,
-  at: 0,
-  count: 0,
-  size: 0,
-  oldestUs: Infinity,
-  soonestUs: 0,
-  delayed: false,
-};
 
 /**
  * The event for which the thread waits. `arrivals`: the queue is empty. `delay`: a batch waits for a preferred size. `slot`:
@@ -97,9 +86,9 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   #idle: number;
   /** Number of requests in `#levels`. */
   #count = 0;
-  #batch: Batch<R> = newBatch();
+  #batch = new Batch<R>();
   #saturated = false;
-  #cursor: Cursor = { ...START };
+  #cursor = new Cursor();
   /**
    * Sum of the batch sizes in the queue. As in the real server, requests stay counted if a full queue rejects them or if they
    * time out during a wait for a slot.
@@ -112,7 +101,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   #untilUs = Number.NEGATIVE_INFINITY;
   #woken = false;
   /** Requests that the last check dropped. Like the real server, answers them only after the wait that follows. */
-  #skipped: SkippedRequests<R> = { rejected: [], cancelled: [], size: 0 };
+  #skipped = new SkippedRequests<R>();
 
   constructor(private readonly rules: BatchingRules) {
     const { instances, preferred, levels, policy, policies } = rules;
@@ -124,12 +113,6 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
       { length: Math.max(1, levels) },
       (_, at) => new PolicyQueue<R>((levels > 0 ? policies.get(at + 1) : undefined) ?? policy ?? NO_POLICY),
     );
-  }
-
-  get waiting(): number {
-    const { rejected, cancelled } = this.#skipped;
-    const ready = this.#ready.reduce((all, { requests }) => all + requests.length, 0);
-    return this.#count + ready + rejected.length + cancelled.length;
   }
 
   enqueue(request: R, nowUs: number): boolean {
@@ -161,7 +144,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   orders(nowUs: number): BatchOrders<R> {
     if (this.#ready.length === 0 && this.#count === 0 && !this.#woken && this.#skipped.size === 0) return NO_ORDERS;
     const run: (readonly R[])[] = [];
-    const answered: SkippedRequests<R> = { rejected: [], cancelled: [], size: 0 };
+    const answered = new SkippedRequests<R>();
     if (this.#start(nowUs, run)) this.#woken = true;
     const over = nowUs >= (this.#timedUs ?? Number.POSITIVE_INFINITY);
     const asleep = this.#wait === "slot" ? !this.#hasSlot : !this.#woken && !over && this.#wait !== "start";
@@ -234,7 +217,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     while (!waits) {
       this.#answer(answered);
       if (this.#saturated || this.#batch.taken) {
-        this.#batch = newBatch();
+        this.#batch = new Batch();
         this.#saturated = false;
         this.#nextSize = 0;
       }
@@ -270,7 +253,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     if (this.#skipped.size === 0) return;
     answered.rejected.push(...this.#skipped.rejected);
     answered.cancelled.push(...this.#skipped.cancelled);
-    this.#skipped = { rejected: [], cancelled: [], size: 0 };
+    this.#skipped = new SkippedRequests();
   }
 
   /** Adds requests to the batch (`GetDynamicBatch`). Returns 0, or the microseconds to wait if none was added. */
@@ -298,7 +281,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
    */
   #gather(nowUs: number, had: number): { best: number; ends: boolean } {
     const { preferred, maxBatchSize } = this.rules;
-    if (!this.#cursor.valid || nowUs >= this.#cursor.soonestUs) this.#cursor = { ...START };
+    if (!this.#cursor.valid || nowUs >= this.#cursor.soonestUs) this.#cursor = new Cursor();
     const cursor = this.#cursor;
     let best = 0;
     while (this.#findNext(nowUs)) {
@@ -372,11 +355,3 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     throw new Error("no request waits");
   }
 }
-
-const newBatch = <R>(): Batch<R> => ({
-  requests: [],
-  size: 0,
-  sinceUs: Number.POSITIVE_INFINITY,
-  sealed: false,
-  taken: false,
-});

@@ -25,11 +25,11 @@ export interface QueuedRequest<R> {
 }
 
 /** Requests that left a queue without running. */
-export interface SkippedRequests<R> {
-  readonly rejected: R[];
-  readonly cancelled: R[];
+export class SkippedRequests<R> {
+  readonly rejected: R[] = [];
+  readonly cancelled: R[] = [];
   /** Sum of the batch sizes of both lists. */
-  size: number;
+  size = 0;
 }
 
 /**

@@ -30,15 +30,17 @@ interface Need {
   readonly count: number;
 }
 
-interface InstanceContext {
-  readonly model: LimitedModel;
-  readonly at: number;
-  readonly priority: number;
-  readonly needs: readonly Need[];
-  executions: number;
+class InstanceContext {
+  executions = 0;
   /** Batches that must run on this instance. */
-  readonly ownBatches: RunBatch[];
-  run: RunBatch | null;
+  readonly ownBatches: RunBatch[] = [];
+  run: RunBatch | null = null;
+
+  constructor(
+    readonly at: number,
+    readonly priority: number,
+    readonly needs: readonly Need[],
+  ) {}
 }
 
 const turnOf = ({ executions, priority }: InstanceContext) => executions * Math.max(1, priority);
@@ -57,18 +59,15 @@ function remove<T>(list: T[], item: T): void {
 }
 
 export class RateLimiter {
-  readonly #explicit: readonly TritonResource[];
   readonly #models = new Set<LimitedModel>();
   readonly #staged: InstanceContext[] = [];
   readonly #taken = new Map<string, number>();
   #limits: ReadonlyMap<string, number> = new Map();
 
   /**
-   * `limits`: the configured amounts of resources. If empty, each resource has as much as the most demanding instance needs.
+   * `explicit`: the configured amounts of resources. If empty, each resource has as much as the most demanding instance needs.
    */
-  constructor(limits: readonly TritonResource[]) {
-    this.#explicit = limits;
-  }
+  constructor(private readonly explicit: readonly TritonResource[]) {}
 
   /** Adds a model. Throws a `TritonError` if an instance could never run, or if a resource is both global and per device. */
   register(instances: readonly LimitedInstance[]): LimitedModel {
@@ -129,9 +128,9 @@ export class RateLimiter {
   }
 
   #limit({ device, name, count }: Need): number {
-    if (this.#explicit.length === 0) return count;
+    if (this.explicit.length === 0) return count;
     const here = (of: number) => device === GLOBAL || of === device || of === EVERY_DEVICE;
-    const matching = this.#explicit.filter((resource) => resource.name === name && here(resource.device));
+    const matching = this.explicit.filter((resource) => resource.name === name && here(resource.device));
     // If a device lists a resource twice, the smaller amount counts.
     const least = (of: number) =>
       Math.min(...matching.filter((resource) => resource.device === of).map((one) => one.count));
@@ -160,7 +159,7 @@ export class LimitedModel {
         const need = { device: global ? GLOBAL : device, name, count };
         needs.set(keyOf(need), need);
       }
-      return { model: this, at, priority, needs: [...needs.values()], executions: 0, ownBatches: [], run: null };
+      return new InstanceContext(at, priority, [...needs.values()]);
     });
     this.#available = [...this.contexts];
   }

@@ -56,23 +56,14 @@ export interface Scheduler<R extends Schedulable> {
   /** Reports that a request has had its last response. */
   completed?(request: R, nowUs: number): void;
   orders(nowUs: number): BatchOrders<R>;
-  /** Number of queued requests. */
-  readonly waiting: number;
 }
 
 /** Schedules without dynamic batching: each request alone, in order of arrival, on the next free instance. */
 export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
   readonly #queue: R[] = [];
-  #idle: number;
 
-  /** `instances`: number of instances. Infinity if requests wait for an instance elsewhere. */
-  constructor(instances: number) {
-    this.#idle = instances;
-  }
-
-  get waiting(): number {
-    return this.#queue.length;
-  }
+  /** `idle`: number of instances. Infinity if requests wait for an instance elsewhere. */
+  constructor(private idle: number) {}
 
   enqueue(request: R): boolean {
     this.#queue.push(request);
@@ -80,13 +71,13 @@ export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
   }
 
   freed(): void {
-    this.#idle++;
+    this.idle++;
   }
 
   orders(): BatchOrders<R> {
     if (this.#queue.length === 0) return NO_ORDERS;
     const run: R[][] = [];
-    for (; this.#idle > 0 && this.#queue.length > 0; this.#idle--) run.push([this.#queue.shift()!]);
+    for (; this.idle > 0 && this.#queue.length > 0; this.idle--) run.push([this.#queue.shift()!]);
     return { run, rejected: NONE, cancelled: NONE, wakeUs: null };
   }
 }

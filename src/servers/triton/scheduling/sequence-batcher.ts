@@ -57,11 +57,6 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
       for (let instance = 0; instance < instances; instance++) this.#free.push({ instance, slot });
   }
 
-  get waiting(): number {
-    const inSlots = this.#instances.reduce((all, { waiting }) => all + waiting, this.#cancelled.length);
-    return this.#backlogs.reduce((all, { requests }) => all + requests.length, inSlots);
-  }
-
   enqueue(request: R, nowUs: number): boolean {
     const { model, iterative, idleUs } = this.rules;
     if (request.batchSize > 1)

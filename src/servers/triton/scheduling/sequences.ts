@@ -3,7 +3,7 @@
  * slot's row. Oldest: at most one request per slot is in a dynamic batcher. Source: `DirectSequenceBatch` and
  * `OldestSequenceBatch` in `sequence_batch_scheduler.cc` (2026).
  */
-import { DynamicBatcher } from "./dynamic-batcher.ts";
+import { type BatchingRules, DynamicBatcher } from "./dynamic-batcher.ts";
 import { NO_POLICY } from "./policy-queue.ts";
 import type { BatchRow, PlacedBatch, Schedulable } from "./scheduler.ts";
 
@@ -37,13 +37,8 @@ export interface DirectRules {
   readonly delayUs: number;
   readonly leastUse: number;
 }
-export interface OldestRules {
+export interface OldestRules extends Pick<BatchingRules, "maxBatchSize" | "preferred" | "delayUs" | "looksAtEach"> {
   readonly kind: "oldest";
-  readonly maxBatchSize: number;
-  readonly preferred: readonly number[];
-  readonly delayUs: number;
-  /** Same as in `BatchingRules`. */
-  readonly looksAtEach?: boolean;
 }
 
 /** A request, or null as a mark that the sequence ended because it was idle for too long. */
@@ -70,27 +65,19 @@ export interface InstanceSequences<R> {
   /** Reports that a request has had its last response. */
   completed(request: R, nowUs: number): void;
   orders(nowUs: number, into: InstanceOrders<R>): void;
-  readonly waiting: number;
 }
 
-const countRequests = <R>(queue: readonly QueueEntry<R>[]): number => queue.filter((entry) => entry !== null).length;
-
 export class DirectSequences<R extends SequenceMember> implements InstanceSequences<R> {
-  readonly #at: number;
-  readonly #rules: DirectRules;
-  readonly #releases: SlotReleaser<R>;
   readonly #queues: { request: QueueEntry<R>; sinceUs: number }[][];
   #busy = false;
 
-  constructor(at: number, { slots }: SequenceRules, rules: DirectRules, releases: SlotReleaser<R>) {
-    this.#at = at;
-    this.#rules = rules;
-    this.#releases = releases;
+  constructor(
+    private readonly at: number,
+    { slots }: SequenceRules,
+    private readonly rules: DirectRules,
+    private readonly releases: SlotReleaser<R>,
+  ) {
     this.#queues = Array.from({ length: slots }, () => []);
-  }
-
-  get waiting(): number {
-    return this.#queues.reduce((all, queue) => all + countRequests(queue.map(({ request }) => request)), 0);
   }
 
   enqueue(slot: number, request: QueueEntry<R>, nowUs: number): void {
@@ -113,7 +100,7 @@ export class DirectSequences<R extends SequenceMember> implements InstanceSequen
     }
     const active = this.#queues.flatMap((queue, slot) => (queue.length > 0 ? [{ slot, first: queue[0]! }] : []));
     if (active.length === 0) return;
-    const { delayUs, leastUse } = this.#rules;
+    const { delayUs, leastUse } = this.rules;
     if (delayUs > 0 && leastUse > 0) {
       const oldestUs = Math.min(...active.map(({ first }) => first.sinceUs));
       if (nowUs - oldestUs <= delayUs && Math.fround(active.length) / this.#queues.length < Math.fround(leastUse)) {
@@ -132,35 +119,32 @@ export class DirectSequences<R extends SequenceMember> implements InstanceSequen
       this.#queues[slot]!.shift();
       if (request.sequenceEnd) this.#release(slot, nowUs);
     }
-    into.placed.push({ instance: this.#at, rows });
+    into.placed.push({ instance: this.at, rows });
     this.#busy = true;
   }
 
   #release(slot: number, nowUs: number): void {
     const left = this.#queues[slot]!.splice(0).map(({ request }) => request);
-    for (const request of this.#releases.release(this.#at, slot, left)) this.enqueue(slot, request, nowUs);
+    for (const request of this.releases.release(this.at, slot, left)) this.enqueue(slot, request, nowUs);
   }
 }
 
 export class OldestSequences<R extends SequenceMember> implements InstanceSequences<R> {
-  readonly #at: number;
-  readonly #releases: SlotReleaser<R>;
   readonly #batcher: DynamicBatcher<R>;
   readonly #slots: { queue: QueueEntry<R>[]; inFlight: boolean }[];
   /** Slot of each request that is in the batcher or runs. */
   readonly #slotOf = new Map<R, number>();
 
-  constructor(at: number, { slots }: SequenceRules, rules: OldestRules, releases: SlotReleaser<R>) {
-    const { maxBatchSize, preferred, delayUs, looksAtEach } = rules;
-    this.#at = at;
-    this.#releases = releases;
+  constructor(
+    private readonly at: number,
+    { slots }: SequenceRules,
+    { kind: _, ...rules }: OldestRules,
+    private readonly releases: SlotReleaser<R>,
+  ) {
     this.#slots = Array.from({ length: slots }, () => ({ queue: [], inFlight: false }));
     this.#batcher = new DynamicBatcher<R>({
+      ...rules,
       instances: 1,
-      maxBatchSize,
-      preferred,
-      delayUs,
-      looksAtEach,
       levels: 0,
       defaultLevel: 0,
       policy: NO_POLICY,
@@ -168,10 +152,6 @@ export class OldestSequences<R extends SequenceMember> implements InstanceSequen
       // Triton's limit does not count batches for a certain instance.
       aheadMost: Number.POSITIVE_INFINITY,
     });
-  }
-
-  get waiting(): number {
-    return this.#slots.reduce((all, { queue }) => all + countRequests(queue), this.#batcher.waiting);
   }
 
   enqueue(slot: number, request: QueueEntry<R>, nowUs: number): void {
@@ -207,7 +187,7 @@ export class OldestSequences<R extends SequenceMember> implements InstanceSequen
         this.#batcher.enqueue(first, nowUs);
       }
       if (!over) return;
-      const next = this.#releases.release(this.#at, slot, slotState.queue.splice(0));
+      const next = this.releases.release(this.at, slot, slotState.queue.splice(0));
       slotState.queue.push(...next);
       if (slotState.inFlight || next.length === 0) return;
     }
@@ -217,7 +197,7 @@ export class OldestSequences<R extends SequenceMember> implements InstanceSequen
     const { run, cancelled, wakeUs } = this.#batcher.orders(nowUs);
     const rows = (batch: readonly R[]) =>
       batch.map((request): BatchRow<R> => ({ request, slot: this.#slotOf.get(request)!, ready: true }));
-    for (const batch of run) into.placed.push({ instance: this.#at, rows: rows(batch) });
+    for (const batch of run) into.placed.push({ instance: this.at, rows: rows(batch) });
     into.cancelled.push(...cancelled);
     if (wakeUs !== null) into.wakeUs = Math.min(into.wakeUs, wakeUs);
   }

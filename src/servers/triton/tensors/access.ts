@@ -32,10 +32,13 @@ export function within<V, T>(prefix: string, read: (value: V) => T, value: V): T
   try {
     return read(value);
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    throw new TritonError(error.code, `${prefix}: ${error.message}`);
+    throw prefixed(prefix, error);
   }
 }
+
+/** Returns the error, with `PREFIX: ` before the message of a `TritonError`. */
+export const prefixed = (prefix: string, error: unknown): unknown =>
+  error instanceof TritonError ? new TritonError(error.code, `${prefix}: ${error.message}`) : error;
 
 /** Returns the member `name` as text. Throws a `TritonError` if it is missing or not a string. */
 export function stringIn(value: JsonNode, name: string): string {

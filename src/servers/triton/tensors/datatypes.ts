@@ -4,24 +4,30 @@
  */
 import type { Pieces } from "../../../base/pieces.ts";
 
-/** Bytes per element of each type in the protocol. 0: each element contains its own length. */
-export const ELEMENT_BYTES = {
-  BOOL: 1,
-  UINT8: 1,
-  UINT16: 2,
-  UINT32: 4,
-  UINT64: 8,
-  INT8: 1,
-  INT16: 2,
-  INT32: 4,
-  INT64: 8,
-  FP16: 2,
-  FP32: 4,
-  FP64: 8,
-  BYTES: 0,
-  BF16: 2,
+/** Typed array of each type whose elements have the same size. FP16 and BF16 stay raw 16-bit integers. */
+const VIEWS = {
+  BOOL: Uint8Array,
+  UINT8: Uint8Array,
+  UINT16: Uint16Array,
+  UINT32: Uint32Array,
+  UINT64: BigUint64Array,
+  INT8: Int8Array,
+  INT16: Int16Array,
+  INT32: Int32Array,
+  INT64: BigInt64Array,
+  FP16: Uint16Array,
+  FP32: Float32Array,
+  FP64: Float64Array,
+  BF16: Uint16Array,
 } as const;
-export type Datatype = keyof typeof ELEMENT_BYTES;
+export type Datatype = keyof typeof VIEWS | "BYTES";
+export type Numbers = (typeof VIEWS)[keyof typeof VIEWS]["prototype"];
+
+/** Bytes per element of each type in the protocol. 0: each element contains its own length. */
+export const ELEMENT_BYTES = Object.fromEntries([
+  ...Object.entries(VIEWS).map(([type, { BYTES_PER_ELEMENT: bytes }]) => [type, bytes]),
+  ["BYTES", 0],
+]) as Readonly<Record<Datatype, number>>;
 
 export const isDatatype = (text: string): text is Datatype => Object.hasOwn(ELEMENT_BYTES, text);
 
@@ -51,6 +57,12 @@ export function elementCount(shape: readonly number[]): number {
   return all;
 }
 
+export function areSame(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
+}
+
 /** Prints a shape as `[1,-1]`. */
 export const shapeText = (shape: readonly (number | bigint)[]): string => `[${shape.join(",")}]`;
 
@@ -63,11 +75,7 @@ export function exactShape(shape: readonly (number | bigint)[]): readonly bigint
   return shape.map((size) => BigInt.asIntN(64, BigInt(size)));
 }
 
-interface SizedInput {
-  readonly shape: readonly number[];
-  readonly exactShape?: readonly bigint[];
-  readonly datatype: Datatype;
-}
+type SizedInput = Omit<Tensor, "name" | "data"> & { readonly exactShape?: readonly bigint[] };
 
 /**
  * Returns the size that an input should have, as exact text: bytes, or for BYTES the number of elements. If `batched`, `batch`
@@ -139,32 +147,28 @@ export function* countTexts(data: Uint8Array): Pieces<void> {
   if (at === data.length) noteTexts(data, count);
 }
 
+/** Calls `take` with the offsets of each string of a BYTES tensor. Returns false if a length exceeds the data. */
+function eachText(data: Uint8Array, take: (from: number, to: number) => void): boolean {
+  for (let at = 0; at < data.length; ) {
+    const from = at + LENGTH_BYTES;
+    at = from + lengthAt(data, at);
+    if (at > data.length) return false;
+    take(from, at);
+  }
+  return true;
+}
+
 /** Decodes the data of a BYTES tensor. Returns null if a length exceeds the data. */
 export function unpackTexts(data: Uint8Array): string[] | null {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   const texts: string[] = [];
-  for (let at = 0; at < bytes.length; ) {
-    if (at + LENGTH_BYTES > bytes.length) return null;
-    const end = at + LENGTH_BYTES + bytes.readUInt32LE(at);
-    if (end > bytes.length) return null;
-    texts.push(bytes.toString("latin1", at + LENGTH_BYTES, end));
-    at = end;
-  }
-  return texts;
+  return eachText(bytes, (from, to) => texts.push(bytes.toString("latin1", from, to))) ? texts : null;
 }
 
 /** Does the same as `unpackTexts`, but returns views of the bytes instead of strings. */
 export function textParts(data: Uint8Array): Uint8Array[] | null {
-  const view = new DataView(data.buffer, data.byteOffset, data.length);
   const parts: Uint8Array[] = [];
-  for (let at = 0; at < data.length; ) {
-    if (at + LENGTH_BYTES > data.length) return null;
-    const end = at + LENGTH_BYTES + view.getUint32(at, true);
-    if (end > data.length) return null;
-    parts.push(data.subarray(at + LENGTH_BYTES, end));
-    at = end;
-  }
-  return parts;
+  return eachText(data, (from, to) => parts.push(data.subarray(from, to))) ? parts : null;
 }
 
 /**
@@ -179,34 +183,6 @@ export function isAscii(text: string): boolean {
 export const toBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text).toString("latin1"));
 /** Decodes a string with one character per byte as UTF-8. */
 export const fromBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text, "latin1").toString());
-
-export type Numbers =
-  | Uint8Array
-  | Uint16Array
-  | Uint32Array
-  | BigUint64Array
-  | Int8Array
-  | Int16Array
-  | Int32Array
-  | BigInt64Array
-  | Float32Array
-  | Float64Array;
-
-const VIEWS = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  UINT64: BigUint64Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  INT64: BigInt64Array,
-  FP16: Uint16Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-  BF16: Uint16Array,
-} as const;
 
 /**
  * Scratch memory for small arrays. Reading `buffer` of a small typed array would make Bun create an `ArrayBuffer` for it, which
@@ -235,8 +211,8 @@ export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint
   return SMALL_VIEWS.get(VIEWS[datatype])!;
 }
 
-/** Encodes a list of numbers as tensor data. */
-export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Array {
+/** Encodes a list of numbers as tensor data. Types with 64-bit integers take bigints. */
+export function packNumbers(datatype: Exclude<Datatype, "BYTES">, list: readonly (number | bigint)[]): Uint8Array {
   return filledBytes(datatype, list.length, (into) => {
     for (let i = 0; i < list.length; i++) into[i] = list[i]!;
   });

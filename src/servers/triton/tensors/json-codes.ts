@@ -1,4 +1,4 @@
-/** Character codes that the JSON readers test for. */
+/** Character codes and escapes that the JSON readers test for. */
 export enum Code {
   Quote = 34,
   Plus = 43,
@@ -19,3 +19,8 @@ export enum Code {
   OpenBrace = 123,
   CloseBrace = 125,
 }
+
+/** Byte that an escape letter stands for, or 0 if the letter is not an escape. */
+export const SHORT_ESCAPES = new Uint8Array(256);
+for (const [letter, byte] of [...'""\\\\//b\bf\fn\nr\rt\t'.matchAll(/../gs)].map(([pair]) => [...pair!]))
+  SHORT_ESCAPES[letter!.charCodeAt(0)] = byte!.charCodeAt(0);

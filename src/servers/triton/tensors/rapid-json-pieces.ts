@@ -26,9 +26,7 @@ const VALUES_OF_A_PIECE = 128;
  * of more than `SHORT_LIST` items becomes a `LongList`. Decodes long strings in place, so that the body is no longer valid JSON
  * afterwards.
  */
-export function* rapidJsonInPieces(body: Uint8Array): Pieces<JsonNode> {
-  return yield* new Reader(body).document();
-}
+export const rapidJsonInPieces = (body: Uint8Array): Pieces<JsonNode> => new Reader(body).document();
 
 /** A list or an object that is not complete yet. */
 interface OpenContainer {
@@ -74,7 +72,7 @@ class Reader {
       if (value === OPENED) {
         const open = this.#stack.at(-1)!;
         next = this.#peek() ?? (yield* this.#later());
-        if (next === endOf(open)) this.#window.skip();
+        if (next === endOf(open)) this.#window.at++;
         else if (open.members !== null) {
           next = yield* this.#name(open, next);
           continue;
@@ -103,7 +101,7 @@ class Reader {
   #value(first: number): JsonNode | typeof OPENED | typeof INCOMPLETE {
     this.#window.deep(this.#stack.length);
     if (first === Code.OpenBrace || first === Code.OpenBracket) {
-      this.#window.skip();
+      this.#window.at++;
       if (++this.#containers > CONTAINERS_MOST)
         throw invalidArg(`more than ${CONTAINERS_MOST} lists and objects: a stand-in takes no more`);
       this.#stack.push({ members: first === Code.OpenBrace ? new JsonMembers() : null, name: "", list: [] });
@@ -157,7 +155,7 @@ class Reader {
     open.name = name === INCOMPLETE ? yield* this.#longName() : (name as string);
     const next = this.#peek() ?? (yield* this.#later());
     if (next !== Code.Colon) this.#window.fail("Missing a colon after a name of object member.");
-    this.#window.skip();
+    this.#window.at++;
     return this.#peek() ?? (yield* this.#later());
   }
 
@@ -178,7 +176,7 @@ class Reader {
           ? "Missing a comma or ']' after an array element."
           : "Missing a comma or '}' after an object member.",
       );
-    this.#window.skip();
+    this.#window.at++;
     return isComma && !(open.members === null && typeof value === "number" && this.#integers(open));
   }
 

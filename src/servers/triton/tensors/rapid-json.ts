@@ -4,7 +4,7 @@
  * that invalid UTF-8 passes through.
  */
 
-import { Code } from "./json-codes.ts";
+import { Code, SHORT_ESCAPES } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, Real } from "./json-nodes.ts";
 import { rapidDouble, realEnd } from "./rapid-double.ts";
 
@@ -26,17 +26,6 @@ const SHORT_DIGITS = 15;
  * text (NaN).
  */
 const isPlain = (code: number) => code >= 32 && code !== 34 && code !== 92;
-const ESCAPES: Readonly<Record<string, string>> = {
-  '"': '"',
-  "\\": "\\",
-  "/": "/",
-  b: "\b",
-  f: "\f",
-  n: "\n",
-  r: "\r",
-  t: "\t",
-};
-
 /** Integers of a list before the list is created, so that the list gets its exact size at once. */
 export const numberBuffer: number[] = new Array(256).fill(0);
 const SMALL_DIGITS = 9;
@@ -53,6 +42,7 @@ function standsAt(text: string, from: number, known: string): boolean {
 
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
+const LETTER_U = 117;
 /** Length of the longest escape, a surrogate pair. */
 const ESCAPE_MOST = 12;
 
@@ -60,46 +50,38 @@ export class RapidJsonParser {
   readonly #text: string;
   /** Byte offset of the text in the body. */
   readonly #base: number;
-  #at = 0;
-  /** The decoded part of the string that is being read. */
-  #made = "";
+  /** Position of the next character. */
+  at = 0;
+  /** The part of a string that `textOn` has decoded so far. */
+  made = "";
 
   constructor(text: string, base = 0) {
     this.#text = text;
     this.#base = base;
   }
 
-  get at(): number {
-    return this.#at;
-  }
-
   /** Number of characters that are not read yet. */
   get left(): number {
-    return this.#text.length - this.#at;
+    return this.#text.length - this.at;
   }
 
   /** Returns the character code before the current position. */
   before(): number {
-    return this.#text.charCodeAt(this.#at - 1);
-  }
-
-  /** Skips one character. */
-  skip(): void {
-    this.#at++;
+    return this.#text.charCodeAt(this.at - 1);
   }
 
   /** Skips a byte order mark, also an incomplete one. */
   skipMark(): void {
-    for (const code of BYTE_ORDER_MARK) if (this.#text.charCodeAt(this.#at) === code) this.#at++;
+    for (const code of BYTE_ORDER_MARK) if (this.#text.charCodeAt(this.at) === code) this.at++;
   }
 
   document(): JsonNode {
     this.skipMark();
     const first = this.space();
-    if (this.#at >= this.#text.length) this.fail("The document is empty.");
+    if (this.at >= this.#text.length) this.fail("The document is empty.");
     const value = this.#value(first, 0);
     this.space();
-    if (this.#at < this.#text.length) this.fail("The document root must not be followed by other values.");
+    if (this.at < this.#text.length) this.fail("The document root must not be followed by other values.");
     return value;
   }
 
@@ -132,37 +114,37 @@ export class RapidJsonParser {
 
   #object(depth: number): JsonMembers {
     const made = new JsonMembers();
-    this.#at++;
+    this.at++;
     let next = this.space();
     if (next === Code.CloseBrace) {
-      this.#at++;
+      this.at++;
       return made;
     }
     for (;;) {
       if (next !== Code.Quote) this.fail("Missing a name for object member.");
       const name = this.string();
       if (this.space() !== Code.Colon) this.fail("Missing a colon after a name of object member.");
-      this.#at++;
+      this.at++;
       made.add(name, this.#value(this.space(), depth + 1));
       next = this.space();
       if (next !== Code.CloseBrace && next !== Code.Comma) this.fail("Missing a comma or '}' after an object member.");
-      this.#at++;
+      this.at++;
       if (next === Code.CloseBrace) return made;
       next = this.space();
     }
   }
 
   #array(depth: number): JsonNode[] {
-    this.#at++;
+    this.at++;
     let next = this.space();
     if (next === Code.CloseBracket) {
-      this.#at++;
+      this.at++;
       return [];
     }
     const numbers = depth < DEPTH_MOST ? this.smallNumbers() : 0;
     const made: JsonNode[] = numberBuffer.slice(0, numbers);
     if (numbers > 0) {
-      if (this.#text.charCodeAt(this.#at - 1) === Code.CloseBracket) return made;
+      if (this.#text.charCodeAt(this.at - 1) === Code.CloseBracket) return made;
       next = this.space();
     }
     for (;;) {
@@ -170,7 +152,7 @@ export class RapidJsonParser {
       next = this.space();
       if (next !== Code.CloseBracket && next !== Code.Comma)
         this.fail("Missing a comma or ']' after an array element.");
-      this.#at++;
+      this.at++;
       if (next === Code.CloseBracket) return made;
       next = this.space();
     }
@@ -183,7 +165,7 @@ export class RapidJsonParser {
   smallNumbers(): number {
     const text = this.#text;
     let count = 0;
-    let at = this.#at;
+    let at = this.at;
     while (count < numberBuffer.length) {
       let digit = text.charCodeAt(at) - Code.Zero;
       if (!(digit >= 0 && digit <= 9)) break;
@@ -199,12 +181,16 @@ export class RapidJsonParser {
       if (next === Code.CloseBracket) break;
       if (text.charCodeAt(at) === 32) at++;
     }
-    this.#at = at;
+    this.at = at;
     return count;
   }
 
   string(): string {
-    return this.#known() ?? this.#other();
+    const known = this.#known();
+    if (known !== null) return known;
+    this.beginText();
+    this.textOn(true);
+    return this.made;
   }
 
   /**
@@ -213,7 +199,7 @@ export class RapidJsonParser {
    */
   #known(): string | null {
     const text = this.#text;
-    const from = this.#at + 1;
+    const from = this.at + 1;
     const most = from + KNOWN_MOST;
     let sum = 0;
     let end = from;
@@ -222,7 +208,7 @@ export class RapidJsonParser {
       sum = (sum * 31 + code) & KNOWN_MASK;
     }
     if (text.charCodeAt(end) !== Code.Quote) return null;
-    this.#at = end + 1;
+    this.at = end + 1;
     const known = KNOWN[sum]!;
     if (known.length === end - from && standsAt(text, from, known)) return known;
     // Copy, because a slice would keep the whole body in memory.
@@ -231,32 +217,21 @@ export class RapidJsonParser {
     return made;
   }
 
-  #other(): string {
-    this.beginText();
-    this.textOn(true);
-    return this.#made;
-  }
-
   /** Starts to read a string; `textOn` reads the rest. */
   beginText(): void {
-    this.#at++;
-    this.#made = "";
-  }
-
-  /** The part of the string that `textOn` has decoded so far. */
-  get made(): string {
-    return this.#made;
+    this.at++;
+    this.made = "";
   }
 
   /** Reads the string. Returns false if this text ends before the string. `last`: no more text follows. */
   textOn(last: boolean): boolean {
     for (;;) {
-      const from = this.#at;
-      while (isPlain(this.#text.charCodeAt(this.#at))) this.#at++;
-      this.#made += this.#text.slice(from, this.#at);
-      const stop = this.#text[this.#at];
+      const from = this.at;
+      while (isPlain(this.#text.charCodeAt(this.at))) this.at++;
+      this.made += this.#text.slice(from, this.at);
+      const stop = this.#text[this.at];
       if (stop === '"') {
-        this.#at++;
+        this.at++;
         return true;
       }
       if (!last && this.left < ESCAPE_MOST) return false;
@@ -264,20 +239,21 @@ export class RapidJsonParser {
       // A control character. RapidJSON 1.1.0, which Triton uses, reports it as an escape error; later releases report an
       // encoding error.
       if (stop !== "\\") this.fail("Invalid escape character in string.");
-      this.#made += this.#escape();
+      this.made += this.#escape();
     }
   }
 
   #escape(): string {
-    const from = this.#at;
-    const letter = this.#text[from + 1] ?? "";
-    this.#at += 2;
-    if (letter !== "u") return ESCAPES[letter] ?? this.fail("Invalid escape character in string.", from);
+    const from = this.at;
+    const letter = this.#text.charCodeAt(from + 1);
+    this.at += 2;
+    if (letter !== LETTER_U)
+      return String.fromCharCode(SHORT_ESCAPES[letter] || this.fail("Invalid escape character in string.", from));
     let point = this.#hex(from);
     if (point >= 0xdc00 && point <= 0xdfff) this.fail("The surrogate pair in string is invalid.", from);
     if (point >= 0xd800 && point <= 0xdbff) {
-      if (!this.#text.startsWith("\\u", this.#at)) this.fail("The surrogate pair in string is invalid.", from);
-      this.#at += 2;
+      if (!this.#text.startsWith("\\u", this.at)) this.fail("The surrogate pair in string is invalid.", from);
+      this.at += 2;
       const low = this.#hex(from);
       if (low < 0xdc00 || low > 0xdfff) this.fail("The surrogate pair in string is invalid.", from);
       point = ((point - 0xd800) << 10) + (low - 0xdc00) + 0x10000;
@@ -286,23 +262,23 @@ export class RapidJsonParser {
   }
 
   #hex(from: number): number {
-    const digits = this.#text.slice(this.#at, this.#at + 4);
+    const digits = this.#text.slice(this.at, this.at + 4);
     if (!/^[\da-fA-F]{4}$/.test(digits)) this.fail("Incorrect hex digit after \\u escape in string.", from);
-    this.#at += 4;
+    this.at += 4;
     return Number.parseInt(digits, 16);
   }
 
   #word<T extends JsonNode>(word: string, value: T): T {
     let same = 1;
-    while (same < word.length && this.#text[this.#at + same] === word[same]) same++;
-    this.#at += same;
+    while (same < word.length && this.#text[this.at + same] === word[same]) same++;
+    this.at += same;
     return same === word.length ? value : this.fail("Invalid value.");
   }
 
   /** Reads a number. Handles short integers itself and leaves the rest to `#rareNumber`. */
   #number(): JsonNode {
     const text = this.#text;
-    const from = this.#at;
+    const from = this.at;
     const negative = text.charCodeAt(from) === Code.Minus;
     let at = negative ? from + 1 : from;
     let digit = text.charCodeAt(at) - Code.Zero;
@@ -315,37 +291,30 @@ export class RapidJsonParser {
     const next = digit + Code.Zero;
     if (at - from > SHORT_DIGITS || next === Code.Point || next === Code.SmallE || next === Code.LargeE)
       return this.#rareNumber();
-    this.#at = at;
+    this.at = at;
     return negative ? -value : value;
   }
 
-  /** Reads a well-formed number with a fraction or an exponent. Returns null for anything else. */
-  #real(): Real | null {
-    const text = this.#text;
-    const from = this.#at;
-    const end = realEnd(text, from);
-    const value = end < 0 ? null : rapidDouble(text.slice(from, end));
-    if (value === null) return null;
-    this.#at = end;
-    return new Real(value);
-  }
-
-  /** Reads long integers, NaN and Inf, and reports malformed numbers. */
+  /** Reads long integers, real numbers, NaN and Inf, and reports malformed numbers. */
   #rareNumber(): JsonNode {
-    const real = this.#real();
-    if (real !== null) return real;
-    const from = this.#at;
+    const from = this.at;
+    const end = realEnd(this.#text, from);
+    const real = end < 0 ? null : rapidDouble(this.#text.slice(from, end));
+    if (real !== null) {
+      this.at = end;
+      return new Real(real);
+    }
     SPECIAL.lastIndex = from;
     const word = SPECIAL.exec(this.#text)?.[0];
     if (word !== undefined) {
-      this.#at += word.length;
+      this.at += word.length;
       return new Real(word.endsWith("N") ? Number.NaN : word.startsWith("-") ? -Infinity : Infinity);
     }
     NUMBER.lastIndex = from;
     const [text = "", fraction, exponent] = NUMBER.exec(this.#text) ?? [];
-    this.#at += text.length;
+    this.at += text.length;
     if (text === "") {
-      this.#take("-");
+      if (this.#text[from] === "-") this.at++;
       this.fail("Invalid value.");
     }
     if (fraction === ".") this.fail("Miss fraction part in number.", from + text.length - (exponent ?? "").length);
@@ -359,26 +328,20 @@ export class RapidJsonParser {
     return whole < SMALLEST || whole > LARGEST ? new Real(value) : whole;
   }
 
-  #take(sign: string): boolean {
-    if (this.#text[this.#at] !== sign) return false;
-    this.#at++;
-    return true;
-  }
-
   /** Skips whitespace. Returns the next character code, or NaN at the end. */
   space(): number {
     const text = this.#text;
-    let at = this.#at;
+    let at = this.at;
     // A single read behind the end, as at the end of every document, makes the engine compile all reads as calls.
     let code = at < text.length ? text.charCodeAt(at) : Number.NaN;
     if (code > 32) return code;
     while (code === 32 || code === 10 || code === 13 || code === 9)
       code = ++at < text.length ? text.charCodeAt(at) : Number.NaN;
-    this.#at = at;
+    this.at = at;
     return code;
   }
 
-  fail(why: string, at = this.#at): never {
+  fail(why: string, at = this.at): never {
     throw new RapidJsonError(`${why} at ${this.#base + at}`);
   }
 }

@@ -5,19 +5,16 @@
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 
-export interface MemoryRegion {
-  readonly name: string;
-  readonly key: string;
-  readonly offset: number;
-  readonly bytes: number;
-  readonly file: number;
-}
-
 /** A tensor's position in a region. `offset` and `bytes` are in bytes. */
 export interface MemoryPlace {
   readonly name: string;
   readonly offset: number;
   readonly bytes: number;
+}
+
+export interface MemoryRegion extends MemoryPlace {
+  readonly key: string;
+  readonly file: number;
 }
 
 /** Copies a part of a region. Throws a `TritonError`. */
@@ -33,11 +30,14 @@ const FOLDER = "/dev/shm/";
 export class SharedMemory {
   readonly #regions = new Map<string, MemoryRegion>();
 
-  get all(): readonly MemoryRegion[] {
-    return [...this.#regions.values()];
+  /** Returns the regions with this name, or with null all. Like the methods below, throws a `TritonError`. */
+  named(name: string | null): readonly MemoryRegion[] {
+    const named = [...this.#regions.values()].filter((region) => name === null || region.name === name);
+    if (name === null || named.length > 0) return named;
+    throw new TritonError("NOT_FOUND", `Unable to find system shared memory region: '${name}'`);
   }
 
-  /** Registers a region. Like the methods below, throws a `TritonError`. */
+  /** Registers a region. */
   register(name: string, key: string, offset: number, bytes: number): void {
     if (this.#regions.has(name))
       throw new TritonError("ALREADY_EXISTS", `shared memory region '${name}' already in manager`);
@@ -52,7 +52,7 @@ export class SharedMemory {
 
   /** Removes a region; null removes all. Ignores unknown names. */
   unregister(name: string | null): void {
-    for (const region of this.all) {
+    for (const region of this.#regions.values()) {
       if (name !== null && region.name !== name) continue;
       closeSync(region.file);
       this.#regions.delete(region.name);

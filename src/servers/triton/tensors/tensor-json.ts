@@ -12,6 +12,7 @@ import {
   ELEMENT_BYTES,
   elementsOf,
   LENGTH_BYTES,
+  lengthAt,
   newNumbers,
   noteTexts,
   packNumbers,
@@ -22,7 +23,7 @@ import {
   writeText,
 } from "./datatypes.ts";
 import { doubleText } from "./double-text.ts";
-import { type JsonNode, LongList, LongText, NumberPart } from "./json-nodes.ts";
+import { type JsonNode, LongList, LongText, NumberPart, Real } from "./json-nodes.ts";
 
 /** Triton's limit for the nesting depth of lists. */
 const DEPTH_MOST = 100;
@@ -116,11 +117,13 @@ function* taken(data: JsonNode, take: (run: Run) => void): Pieces<void> {
   if (wrong !== null) throw wrong;
 }
 
-function* converted(datatype: keyof typeof takers, data: JsonNode, count: number, missing: string): Pieces<Uint8Array> {
+type NumberType = Exclude<Datatype, "BYTES" | "FP16" | "BF16">;
+
+function* converted(datatype: NumberType, data: JsonNode, count: number, missing: string): Pieces<Uint8Array> {
   const into = newNumbers(datatype, count);
   const list = into as unknown as (number | bigint)[];
   const isBig = datatype === "INT64" || datatype === "UINT64";
-  const take = takers[datatype];
+  const take = takerOf(datatype);
   let at = 0;
   const put = (value: JsonNode) => {
     if (at >= count) throw internal("Shape does not match true shape of 'data' field");
@@ -141,19 +144,12 @@ function* converted(datatype: keyof typeof takers, data: JsonNode, count: number
   return bytesOf(into);
 }
 
-const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
-  BOOL: (value) => (asBoolean(value) ? 1 : 0),
-  UINT8: asUnsigned,
-  UINT16: asUnsigned,
-  UINT32: asUnsigned,
-  UINT64: asUnsigned,
-  INT8: asSigned,
-  INT16: asSigned,
-  INT32: asSigned,
-  INT64: asSigned,
-  FP32: asDouble,
-  FP64: asDouble,
-};
+/** Returns the function that reads an element of the type. */
+function takerOf(datatype: NumberType): (value: JsonNode) => number | bigint {
+  if (datatype === "BOOL") return (value) => Number(asBoolean(value));
+  if (datatype.startsWith("FP")) return asDouble;
+  return datatype.startsWith("U") ? asUnsigned : asSigned;
+}
 
 function* packed(data: JsonNode): Pieces<Uint8Array> {
   let part: (string | LongText)[] = [];
@@ -238,7 +234,7 @@ function writeWhole(number: number, from: number): number {
 }
 
 /** Returns the elements as JSON, one string per element. */
-export function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): string[] {
+function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): string[] {
   if (datatype === "FP16" || datatype === "BF16")
     throw invalidArg(
       `sending ${datatype} data via JSON is not supported. Please use the binary data format for output`,
@@ -260,32 +256,24 @@ export function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): 
   return made;
 }
 
-const SHORT: Readonly<Record<string, string>> = {
-  '"': '\\"',
-  "\\": "\\\\",
-  "\b": "\\b",
-  "\f": "\\f",
-  "\n": "\\n",
-  "\r": "\\r",
-  "\t": "\\t",
-};
-
 /** Matches strings that need no escapes in JSON. */
 const UNESCAPED = /^[ !#-[\]-\xff]*$/;
 
-/** Returns a JSON string literal, escaped like RapidJSON's writer does. */
+/** Returns a JSON string literal like RapidJSON's writer: escaped as in JavaScript, but with capitals in hexadecimal numbers. */
 export function rapidText(text: string): string {
   if (UNESCAPED.test(text)) return `"${text}"`;
-  let made = '"';
-  let from = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code >= 32 && code !== 34 && code !== 92) continue;
-    const one = text[at]!;
-    made += text.slice(from, at) + (SHORT[one] ?? `\\u${code.toString(16).toUpperCase().padStart(4, "0")}`);
-    from = at + 1;
-  }
-  return `${made}${text.slice(from)}"`;
+  const json = JSON.stringify(text);
+  if (!json.includes("\\u")) return json;
+  return json.replaceAll(/\\(?:u.{4}|.)/g, (code) => (code.length > 2 ? `\\u${code.slice(2).toUpperCase()}` : code));
+}
+
+/** A parameter's value. Strings have one character per byte. */
+export type ParameterValue = string | boolean | number | bigint | Real;
+
+/** Returns a parameter's value as JSON. */
+export function parameterText(value: ParameterValue): string {
+  if (typeof value === "string") return rapidText(value);
+  return value instanceof Real ? doubleText(value.value) : `${value}`;
 }
 
 /** Returns the result of `elementsText` in parts of about 16 KiB. */
@@ -308,11 +296,10 @@ function* elementsParts({ name, datatype, data }: Omit<Tensor, "shape">): Genera
  * is cut off, returns the length of the data.
  */
 function textsEnd(data: Uint8Array, from: number): number {
-  const view = new DataView(data.buffer, data.byteOffset, data.length);
   let at = from;
   while (at < data.length && at - from < WRITTEN_BYTES) {
     if (at + LENGTH_BYTES > data.length) return data.length;
-    const length = view.getUint32(at, true);
+    const length = lengthAt(data, at);
     if (length > WRITTEN_BYTES && at > from) return at;
     at += LENGTH_BYTES + length;
   }
@@ -322,7 +309,7 @@ function textsEnd(data: Uint8Array, from: number): number {
 /** True if the bytes are exactly one long string that is not truncated. */
 function isLongText(data: Uint8Array, from: number, end: number): boolean {
   const length = end - from - LENGTH_BYTES;
-  return length > WRITTEN_BYTES && new DataView(data.buffer, data.byteOffset).getUint32(from, true) === length;
+  return length > WRITTEN_BYTES && lengthAt(data, from) === length;
 }
 
 /** Yields a string as JSON. Each character is escaped by itself, so that the string may be cut anywhere. */
@@ -336,4 +323,4 @@ function* quotedParts(data: Uint8Array, from: number, end: number): Generator<st
 
 /** True if the data contain exactly one element. */
 export const isOneElement = ({ datatype, data }: Omit<Tensor, "shape">): boolean =>
-  datatype === "BYTES" ? isLongText(data, 0, data.length) : data.length === ELEMENT_BYTES[datatype];
+  datatype === "BYTES" ? LENGTH_BYTES + lengthAt(data, 0) === data.length : data.length === ELEMENT_BYTES[datatype];

@@ -6,18 +6,14 @@
  * error.
  */
 import type { Pieces } from "../../../base/pieces.ts";
-import { Code } from "./json-codes.ts";
+import { Code, SHORT_ESCAPES } from "./json-codes.ts";
 
 /** Bytes decoded between two yields. */
-const PIECE_BYTES = 65_536;
+const PIECE_BYTES = 32_768;
 const FIRST_PLAIN = 32;
 
-/** Byte that an escape letter stands for, or 0 if the letter is not an escape. */
-const SHORT_ESCAPES = new Uint8Array(256);
-for (const [letter, byte] of [...'""\\\\//b\bf\fn\nr\rt\t'.matchAll(/../gs)].map(([pair]) => [...pair!]))
-  SHORT_ESCAPES[letter!.charCodeAt(0)] = byte!.charCodeAt(0);
-
-const [LETTER_U, DIGITS] = [117, 4];
+const LETTER_U = 117;
+const HEX = /^[\da-f]{4}$/i;
 /** Length of an escape for one code, and for a surrogate pair. */
 const [CODE_BYTES, PAIR_BYTES] = [6, 12];
 
@@ -79,7 +75,7 @@ export class TextInPlace {
         stop = code;
         break;
       }
-      to += this.#write(this.#point, to);
+      to += bytes.write(String.fromCodePoint(this.#point), to);
       at += length;
     }
     this.at = at;
@@ -106,37 +102,7 @@ export class TextInPlace {
   #digits(at: number): number {
     const bytes = this.#bytes;
     if (bytes[at] !== Code.Backslash || bytes[at + 1] !== LETTER_U) return -1;
-    let value = 0;
-    for (let i = at + 2; i < at + 2 + DIGITS; i++) {
-      const digit = Number.parseInt(String.fromCharCode(bytes[i] ?? 0), 16);
-      if (!(digit >= 0)) return -1;
-      value = value * 16 + digit;
-    }
-    return value;
-  }
-
-  /** Writes a code point as UTF-8 and returns how many bytes it has. */
-  #write(point: number, to: number): number {
-    const bytes = this.#bytes;
-    if (point < 0x80) {
-      bytes[to] = point;
-      return 1;
-    }
-    if (point < 0x800) {
-      bytes[to] = 0xc0 | (point >> 6);
-      bytes[to + 1] = 0x80 | (point & 63);
-      return 2;
-    }
-    if (point < 0x10000) {
-      bytes[to] = 0xe0 | (point >> 12);
-      bytes[to + 1] = 0x80 | ((point >> 6) & 63);
-      bytes[to + 2] = 0x80 | (point & 63);
-      return 3;
-    }
-    bytes[to] = 0xf0 | (point >> 18);
-    bytes[to + 1] = 0x80 | ((point >> 12) & 63);
-    bytes[to + 2] = 0x80 | ((point >> 6) & 63);
-    bytes[to + 3] = 0x80 | (point & 63);
-    return 4;
+    const digits = bytes.toString("latin1", at + 2, at + CODE_BYTES);
+    return HEX.test(digits) ? Number.parseInt(digits, 16) : -1;
   }
 }

@@ -5,8 +5,9 @@
 
 import { mapped, type Pieces } from "../../../base/pieces.ts";
 import { badRequest } from "../../openai/request/errors.ts";
+import { optionalMembers } from "../../openai/request/shared-fields.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import type { Values } from "../../pydantic/validate.ts";
 import {
@@ -25,6 +26,9 @@ export type CountValues = Values<typeof countFields>;
 
 /** Start of a text that Claude Code sends. vLLM drops it, because it differs per request and would spoil the prefix cache. */
 const BILLING = "x-anthropic-billing-header";
+
+/** Fields that a message and a chat have in common. */
+const SAME = ["temperature", "top_p", "top_k", "watermarking", "kv_transfer_params", "ec_transfer_params"] as const;
 
 /** Properties of the chat template that change the conversion. */
 export interface TemplateHabits {
@@ -63,29 +67,19 @@ export function* messagesToChat(
 
 /** Converts a generation request: the fields of `messagesToChat`, and those that a count of tokens lacks. */
 export function* toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): Pieces<PlainDict> {
-  const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
+  const { max_tokens: most, stream, cache_salt: salt } = values;
+  const order = get(body, "understudy");
   return {
     ...(yield* messagesToChat(values, body, habits)),
+    ...Object.fromEntries(SAME.map((name) => [name, values[name]])),
     max_tokens: most,
     max_completion_tokens: most,
     stop: values.stop_sequences,
-    temperature: values.temperature,
-    top_p: values.top_p,
-    top_k: values.top_k,
-    watermarking: values.watermarking,
     ...(salt === null ? {} : { cache_salt: salt }),
-    kv_transfer_params: values.kv_transfer_params,
-    ec_transfer_params: values.ec_transfer_params,
-    vllm_xargs: extra === null ? null : (get(body, "vllm_xargs") as PythonValue),
+    vllm_xargs: get(body, "vllm_xargs") ?? null,
     ...(stream ? { stream: true } : {}),
-    ...orderOf(body),
+    ...(order === undefined ? {} : { understudy: order }),
   };
-}
-
-/** Returns the order of an answer, `understudy` (docs/how-to/scripts.md), if the body has one. */
-function orderOf(body: PythonDict): PlainDict {
-  const order = get(body, "understudy");
-  return order === undefined ? {} : { understudy: order };
 }
 
 const isSystem = (message: PythonDict) => get(message, "role") === "system";
@@ -225,9 +219,6 @@ function withType(schema: PythonDict): PythonDict {
   return schema instanceof Map ? new Map([...schema, ["type", "object"]]) : { ...schema, type: "object" };
 }
 
-/** Members of a tool that are left out if null, so that the prompt lacks them. */
-const OPTIONAL_MEMBERS = ["strict", "defer_loading"];
-
 function toolOf(tool: PythonDict): PlainDict {
   const schema = get(tool, "input_schema") as PythonDict;
   return {
@@ -236,9 +227,7 @@ function toolOf(tool: PythonDict): PlainDict {
       name: get(tool, "name") as string,
       description: get(tool, "description") ?? null,
       parameters: get(schema, "type") === undefined ? withType(schema) : schema,
-      ...Object.fromEntries(
-        OPTIONAL_MEMBERS.flatMap((name) => ((get(tool, name) ?? null) === null ? [] : [[name, get(tool, name)!]])),
-      ),
+      ...optionalMembers(tool),
     },
   };
 }
@@ -262,7 +251,7 @@ function toolsInEffect(
     const name = (definition === undefined ? get(change, "name") : get(definition, "name")) as string;
     if (definition !== undefined) tools.set(name, definition);
     else if (!tools.has(name))
-      throw new RefusedRequest(badRequest(`${type} references tool ${repr(name)}, which is not declared in tools`));
+      refuse(badRequest(`${type} references tool ${repr(name)}, which is not declared in tools`));
     if (type === "tool_removal") removed.add(name);
     else removed.delete(name);
   }

@@ -1,44 +1,20 @@
 /** The fields of requests of Anthropic's Messages API. Source: vLLM 0.33, `entrypoints/anthropic/protocol.py`. */
 
+import { freeArguments, media, stopStrings, transfer } from "../../openai/request/shared-fields.ts";
 import { model, optional, record, required, union } from "../../pydantic/structures.ts";
-import {
-  bool,
-  type CheckResult,
-  dict,
-  FAIL,
-  float,
-  int,
-  list,
-  literal,
-  nullable,
-  object,
-  type State,
-  type Type,
-  text,
-} from "../../pydantic/types.ts";
+import * as t from "../../pydantic/types.ts";
 import { field } from "../../pydantic/validate.ts";
-import {
-  codePoints,
-  get,
-  type Int,
-  isDict,
-  isList,
-  type PythonDict,
-  type PythonValue,
-  truthy,
-} from "../../pydantic/value.ts";
+import { codePoints, get, isDict, isList, type PythonDict, type PythonValue, truthy } from "../../pydantic/value.ts";
 
-/** Most stop strings of a request: vLLM's VLLM_MAX_STOP_STRINGS. */
-const MAX_STOP_STRINGS = 4;
 /** Least `thinking.budget_tokens`. */
 const LEAST_BUDGET = 1024;
 /** Types of content blocks that change the list of tools. */
 const CHANGES = ["tool_addition", "tool_removal"];
 
 /** Adds a model's own validator to a type. `problemOf` returns the message of an error, or undefined if there is none. */
-function checked<V>(type: Type<V>, problemOf: (value: PythonValue) => string | undefined): Type<V> {
-  const validate = (result: CheckResult<V>, value: PythonValue, state: State) => {
-    const problem = result === FAIL ? undefined : problemOf(value);
+function checked<V>(type: t.Type<V>, problemOf: (value: PythonValue) => string | undefined): t.Type<V> {
+  const validate = (result: t.CheckResult<V>, value: PythonValue, state: t.State) => {
+    const problem = result === t.FAIL ? undefined : problemOf(value);
     return problem === undefined ? result : state.raise(problem, value);
   };
   return {
@@ -53,13 +29,13 @@ function checked<V>(type: Type<V>, problemOf: (value: PythonValue) => string | u
 }
 
 /** A union whose branch is picked by the value's `type`. */
-function tagged<V>(branches: Readonly<Record<string, Type<V>>>): Type<V> {
+function tagged<V>(branches: Readonly<Record<string, t.Type<V>>>): t.Type<V> {
   const tags = Object.keys(branches);
   const tagList = tags.map((tag) => `'${tag}'`).join(", ");
   return {
     name: tags.join(" or "),
     schema: { anyOf: Object.values(branches).map(({ schema }) => schema) },
-    check(value: PythonValue, state: State) {
+    check(value: PythonValue, state: t.State) {
       if (!isDict(value)) {
         const message = "Input should be a valid dictionary or object to extract fields from";
         return state.fail("model_attributes_type", message, value);
@@ -81,30 +57,27 @@ function tagged<V>(branches: Readonly<Record<string, Type<V>>>): Type<V> {
         });
       }
       const result = branch.check(value, state);
-      if (result === FAIL) state.prefix(before, tag as string);
+      if (result === t.FAIL) state.prefix(before, tag as string);
       return result;
     },
   };
 }
 
-const words = nullable(text);
-const flag = nullable(bool);
-
 const tool = model("AnthropicTool", {
-  name: required(text),
-  description: optional(words),
-  input_schema: required(object),
-  strict: optional(flag),
-  defer_loading: optional(flag),
+  name: required(t.text),
+  description: optional(t.textOrNull),
+  input_schema: required(t.object),
+  strict: optional(t.boolOrNull),
+  defer_loading: optional(t.boolOrNull),
 });
 
 const toolChange = tagged({
   tool_reference: model("AnthropicToolChangeReference", {
-    type: required(literal("tool_reference")),
-    name: required(text),
+    type: required(t.literal("tool_reference")),
+    name: required(t.text),
   }),
   tool_definition: model("AnthropicToolChangeDefinition", {
-    type: required(literal("tool_definition")),
+    type: required(t.literal("tool_definition")),
     definition: required(tool),
   }),
 });
@@ -112,7 +85,7 @@ const toolChange = tagged({
 const block = checked(
   model("AnthropicContentBlock", {
     type: required(
-      literal(
+      t.literal(
         "text",
         "image",
         "tool_use",
@@ -124,19 +97,19 @@ const block = checked(
         "tool_removal",
       ),
     ),
-    text: optional(words),
-    source: optional(nullable(object)),
-    id: optional(words),
-    tool_use_id: optional(words),
-    name: optional(words),
-    input: optional(nullable(object)),
-    content: optional(nullable(union<unknown>(text, list(object)))),
-    is_error: optional(flag),
-    tool_name: optional(words),
-    thinking: optional(words),
-    signature: optional(words),
-    data: optional(words),
-    tool: optional(nullable(toolChange)),
+    text: optional(t.textOrNull),
+    source: optional(t.nullable(t.object)),
+    id: optional(t.textOrNull),
+    tool_use_id: optional(t.textOrNull),
+    name: optional(t.textOrNull),
+    input: optional(t.nullable(t.object)),
+    content: optional(t.nullable(union<unknown>(t.text, t.list(t.object)))),
+    is_error: optional(t.boolOrNull),
+    tool_name: optional(t.textOrNull),
+    thinking: optional(t.textOrNull),
+    signature: optional(t.textOrNull),
+    data: optional(t.textOrNull),
+    tool: optional(t.nullable(toolChange)),
   }),
   (value) => {
     const type = get(value as PythonDict, "type") as string;
@@ -155,19 +128,19 @@ function misplaced(content: PythonValue | undefined): string | undefined {
   return found && `${found} blocks are only allowed in messages with role "system"`;
 }
 
-const blocks = union<unknown>(text, list(block));
+const blocks = union<unknown>(t.text, t.list(block));
 
 const message = checked(
-  model("AnthropicMessage", { role: required(literal("user", "assistant", "system")), content: required(blocks) }),
+  model("AnthropicMessage", { role: required(t.literal("user", "assistant", "system")), content: required(blocks) }),
   (value) =>
     get(value as PythonDict, "role") === "system" ? undefined : misplaced(get(value as PythonDict, "content")),
 );
 
 const toolChoice = checked(
   record("AnthropicToolChoice", {
-    type: required(literal("auto", "any", "tool", "none")),
-    name: optional(words),
-    disable_parallel_tool_use: optional(flag),
+    type: required(t.literal("auto", "any", "tool", "none")),
+    name: optional(t.textOrNull),
+    disable_parallel_tool_use: optional(t.boolOrNull),
   }),
   (value) =>
     get(value as PythonDict, "type") === "tool" && !truthy(get(value as PythonDict, "name"))
@@ -175,24 +148,24 @@ const toolChoice = checked(
       : undefined,
 );
 
-const display = optional(nullable(literal("summarized", "omitted", "updates")));
+const display = optional(t.nullable(t.literal("summarized", "omitted", "updates")));
 const thinking = tagged({
   enabled: record("AnthropicThinkingConfigEnabled", {
-    type: required(literal("enabled")),
-    budget_tokens: required(int({ ge: LEAST_BUDGET })),
+    type: required(t.literal("enabled")),
+    budget_tokens: required(t.int({ ge: LEAST_BUDGET })),
     display,
   }),
-  disabled: record("AnthropicThinkingConfigDisabled", { type: required(literal("disabled")) }),
-  adaptive: record("AnthropicThinkingConfigAdaptive", { type: required(literal("adaptive")), display }),
+  disabled: record("AnthropicThinkingConfigDisabled", { type: required(t.literal("disabled")) }),
+  adaptive: record("AnthropicThinkingConfigAdaptive", { type: required(t.literal("adaptive")), display }),
 });
 
 const outputConfig = model("AnthropicOutputConfig", {
-  effort: optional(nullable(literal("low", "medium", "high", "xhigh", "max"))),
+  effort: optional(t.nullable(t.literal("low", "medium", "high", "xhigh", "max"))),
   format: optional(
-    nullable(
+    t.nullable(
       model("AnthropicJsonOutputFormat", {
-        json_schema: optional(nullable(object), "schema"),
-        type: optional(literal("json_schema")),
+        json_schema: optional(t.nullable(t.object), "schema"),
+        type: optional(t.literal("json_schema")),
       }),
     ),
   ),
@@ -200,40 +173,37 @@ const outputConfig = model("AnthropicOutputConfig", {
 
 /** The first fields of both routes. */
 const shared = {
-  model: { type: checked(text, (value) => (value === "" ? "Model is required" : undefined)) },
-  messages: { type: list(message) },
+  model: { type: checked(t.text, (value) => (value === "" ? "Model is required" : undefined)) },
+  messages: { type: t.list(message) },
 } as const;
 const choices = {
-  thinking: field(nullable(thinking), null),
-  system: field(nullable(checked(blocks, misplaced)), null),
-  tool_choice: field(nullable(toolChoice), null),
-  tools: field(nullable(list(tool)), null),
-  output_config: field(nullable(outputConfig), null),
+  thinking: field(t.nullable(thinking), null),
+  system: field(t.nullable(checked(blocks, misplaced)), null),
+  tool_choice: field(t.nullable(toolChoice), null),
+  tools: field(t.nullable(t.list(tool)), null),
+  output_config: field(t.nullable(outputConfig), null),
 } as const;
-const scalar = () => union<string | Int>(text, int(), float);
 
 export const messagesFields = {
   ...shared,
-  max_tokens: { type: checked(int(), (value) => (Number(value) <= 0 ? "max_tokens must be positive" : undefined)) },
-  metadata: field(nullable(object), null),
+  max_tokens: { type: checked(t.int(), (value) => (Number(value) <= 0 ? "max_tokens must be positive" : undefined)) },
+  metadata: field(t.nullable(t.object), null),
   output_config: choices.output_config,
   thinking: choices.thinking,
-  stop_sequences: field(nullable(list(text, MAX_STOP_STRINGS)), null),
-  stream: field(flag, false),
+  stop_sequences: field(t.nullable(stopStrings), null),
+  stream: field(t.boolOrNull, false),
   system: choices.system,
-  temperature: field(nullable(float), null),
+  temperature: field(t.floatOrNull, null),
   tool_choice: choices.tool_choice,
   tools: choices.tools,
-  top_k: field(nullable(int()), null),
-  top_p: field(nullable(float), null),
-  mm_payload: field<string>(literal("tensors", "none"), "tensors"),
-  return_mm_kwargs: field(flag, null),
-  cache_salt: field(nullable(sized(1, 1024)), null),
-  watermarking: field(flag, null),
-  kv_transfer_params: field(nullable(object), null),
-  ec_transfer_params: field(nullable(object), null),
-  vllm_xargs: field(nullable(dict(union<unknown>(scalar(), list(scalar())))), null),
-  chat_template_kwargs: field(nullable(object), null),
+  top_k: field(t.intOrNull, null),
+  top_p: field(t.floatOrNull, null),
+  ...media,
+  cache_salt: field(t.nullable(sized(1, 1024)), null),
+  watermarking: field(t.boolOrNull, null),
+  ...transfer,
+  vllm_xargs: field(freeArguments, null),
+  chat_template_kwargs: field(t.nullable(t.object), null),
 } as const;
 
 export const countFields = {
@@ -243,17 +213,17 @@ export const countFields = {
   thinking: choices.thinking,
   tool_choice: choices.tool_choice,
   tools: choices.tools,
-  chat_template_kwargs: field(nullable(object), null),
+  chat_template_kwargs: field(t.nullable(t.object), null),
 } as const;
 
 /** A text of `least` to `most` code points. */
-function sized(least: number, most: number): Type<string> {
+function sized(least: number, most: number): t.Type<string> {
   return {
     name: `string of ${least} to ${most} characters`,
     schema: { type: "string", minLength: least, maxLength: most },
     check(value, state) {
-      const result = text.check(value, state);
-      if (result === FAIL) return FAIL;
+      const result = t.text.check(value, state);
+      if (result === t.FAIL) return t.FAIL;
       const characters = codePoints(result);
       const plural = (count: number) => `${count} character${count === 1 ? "" : "s"}`;
       if (characters < least)

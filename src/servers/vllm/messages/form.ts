@@ -3,8 +3,9 @@
  * messages_full_converter).
  */
 
+import { parsedJson } from "../../../base/json-object.ts";
 import type { Ids } from "../../../base/random.ts";
-import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { type AnswerContext, type Ending, endingOf } from "../../openai/pipeline/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
 import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
@@ -12,7 +13,6 @@ import type { CallDelta } from "../../openai/tool-calls/output.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { anthropicError } from "./errors.ts";
 
-const quoted = (text: string) => `"${escapeJson(text)}"`;
 const event = (name: string, data: string) => `event: ${name}\ndata: ${data}\n\n`;
 
 const encoder = new TextEncoder();
@@ -55,7 +55,7 @@ export class MessagesForm implements Form {
 
   opening(): readonly string[] {
     const { id, model, prompts } = this.#context;
-    const message = `{"id":${quoted(id)},"type":"message","role":"assistant","content":[],"model":${quoted(model)},"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":${prompts[0]!.tokens},"output_tokens":0}}`;
+    const message = `{"id":${quotedJson(id)},"type":"message","role":"assistant","content":[],"model":${quotedJson(model)},"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":${prompts[0]!.tokens},"output_tokens":0}}`;
     return [event("message_start", `{"type":"message_start","message":${message}}`)];
   }
 
@@ -65,12 +65,12 @@ export class MessagesForm implements Form {
     const events: string[] = [];
     if (reasoning) {
       if (this.#block?.type !== "thinking") this.#open(events, "thinking", '{"type":"thinking","thinking":""}', null);
-      events.push(this.#delta(`{"type":"thinking_delta","thinking":${quoted(reasoning)}}`));
+      events.push(this.#delta(`{"type":"thinking_delta","thinking":${quotedJson(reasoning)}}`));
     }
     if (content && this.#block?.type === "tool_use") this.#pending += content;
     else if (content) {
       if (this.#block?.type !== "text") this.#open(events, "text", '{"type":"text","text":""}', null);
-      events.push(this.#delta(`{"type":"text_delta","text":${quoted(content)}}`));
+      events.push(this.#delta(`{"type":"text_delta","text":${quotedJson(content)}}`));
     }
     for (const call of calls) this.#call(events, call);
     return events;
@@ -86,7 +86,7 @@ export class MessagesForm implements Form {
     const ending = endingOf(this.#context, choice!);
     const events: string[] = [];
     this.#close(events);
-    const complete = this.#called && isJson(this.#arguments);
+    const complete = this.#called && parsedJson(this.#arguments) !== undefined;
     const [reason, stop] = stopReason(ending, this.#called, complete);
     events.push(
       event(
@@ -112,18 +112,18 @@ export class MessagesForm implements Form {
     const [reason, stop] = stopReason(ending, called, called);
     const blocks: string[] = [];
     if (reasoning)
-      blocks.push(`{"type":"thinking","thinking":${quoted(reasoning)},"signature":"${this.#context.newId(16)}"}`);
-    if (content) blocks.push(`{"type":"text","text":${quoted(content)}}`);
+      blocks.push(`{"type":"thinking","thinking":${quotedJson(reasoning)},"signature":"${this.#context.newId(16)}"}`);
+    if (content) blocks.push(`{"type":"text","text":${quotedJson(content)}}`);
     for (const { id: callId, name, arguments: json } of calls) {
       const input = JSON.stringify(JSON.parse(json));
-      blocks.push(`{"type":"tool_use","id":${quoted(callId)},"name":${quoted(name)},"input":${input}}`);
+      blocks.push(`{"type":"tool_use","id":${quotedJson(callId)},"name":${quotedJson(name)},"input":${input}}`);
     }
     if (blocks.length === 0) blocks.push('{"type":"text","text":""}');
     const ends = [
       reason === null ? "" : `"stop_reason":"${reason}",`,
-      stop === null ? "" : `"stop_sequence":${quoted(stop)},`,
+      stop === null ? "" : `"stop_sequence":${quotedJson(stop)},`,
     ];
-    return `{"id":${quoted(id)},"type":"message","role":"assistant","content":[${blocks}],"model":${quoted(model)},${ends.join("")}"usage":${this.#usage(ending)}}`;
+    return `{"id":${quotedJson(id)},"type":"message","role":"assistant","content":[${blocks}],"model":${quotedJson(model)},${ends.join("")}"usage":${this.#usage(ending)}}`;
   }
 
   refused(error: ErrorAnswer): ErrorAnswer {
@@ -142,13 +142,13 @@ export class MessagesForm implements Form {
       if (this.#block?.id !== id && name !== undefined) {
         this.#called = true;
         this.#arguments = "";
-        const start = `{"type":"tool_use","id":${quoted(id)},"name":${quoted(name)},"input":{}}`;
+        const start = `{"type":"tool_use","id":${quotedJson(id)},"name":${quotedJson(name)},"input":{}}`;
         this.#open(events, "tool_use", start, id);
       }
     }
     if (!more || this.#block === null || this.#block.id !== (id ?? this.#callIds.get(index) ?? "")) return;
     this.#arguments += more;
-    events.push(this.#delta(`{"type":"input_json_delta","partial_json":${quoted(more)}}`));
+    events.push(this.#delta(`{"type":"input_json_delta","partial_json":${quotedJson(more)}}`));
   }
 
   #delta(delta: string): string {
@@ -170,7 +170,7 @@ export class MessagesForm implements Form {
     this.#pending = "";
     if (text === "") return;
     this.#open(events, "text", '{"type":"text","text":""}', null);
-    events.push(this.#delta(`{"type":"text_delta","text":${quoted(text)}}`));
+    events.push(this.#delta(`{"type":"text_delta","text":${quotedJson(text)}}`));
     this.#closeBlock(events);
   }
 
@@ -185,8 +185,6 @@ export class MessagesForm implements Form {
   }
 }
 
-const orNull = (text: string | null) => (text === null ? "null" : quoted(text));
-
 /** Returns `stop_reason` and `stop_sequence`. A stop string inside a tool call is the reason, because the call must not run. */
 function stopReason({ finish, stop }: Ending, called: boolean, complete: boolean): [string | null, string | null] {
   if (finish === "length") return ["max_tokens", null];
@@ -194,13 +192,4 @@ function stopReason({ finish, stop }: Ending, called: boolean, complete: boolean
   if (complete) return ["tool_use", null];
   if (typeof stop === "string") return ["stop_sequence", stop];
   return [called ? "tool_use" : "end_turn", null];
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,5 +1,5 @@
 /** Describes the routes of Anthropic's Messages API for `/openapi.json`. */
-import { answer, asJson, bodySchema, type Operations, titled } from "../../openai/docs/operations.ts";
+import { answer, bodyInJson, bodySchema, type Operations, streamable, titled } from "../../openai/docs/operations.ts";
 import type { Fields } from "../../pydantic/validate.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { messagesParameters } from "./parameters.ts";
@@ -18,10 +18,7 @@ const ERRORS = {
   "500": answer("The engine failed", failure),
   "503": answer("The queue is full, or generation is paused", failure),
 };
-const body = (title: string, fields: Fields) => ({
-  required: true,
-  content: asJson(bodySchema(title, fields, (name) => messagesParameters[name as keyof typeof messagesParameters])),
-});
+const body = (title: string, fields: Fields) => bodyInJson(bodySchema(title, fields, messagesParameters));
 const message = titled("AnthropicMessagesResponse", {
   id: text,
   type: { const: "message" },
@@ -36,10 +33,7 @@ export const anthropicOperations: Operations = {
     summary: "Create a message, as Anthropic's API does",
     requestBody: body("AnthropicMessagesRequest", messagesFields),
     responses: {
-      "200": {
-        description: "The message; with `stream` its events, which end with `message_stop`",
-        content: { ...asJson(message), "text/event-stream": { schema: {} } },
-      },
+      "200": streamable("The message; with `stream` its events, which end with `message_stop`", message),
       ...ERRORS,
     },
   },

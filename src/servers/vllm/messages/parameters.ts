@@ -2,10 +2,11 @@
  * Describes the effect of each field of `/v1/messages`, one row per field of `fields.ts`. `docs/reference/parameters.md` and the OpenAPI
  * document are generated from both. `test/conformance/dialect-parameters.test.ts` tries each row on a live server.
  */
-import { NO_SAMPLER, neither, type Parameter, RENDER_ONLY, seen, TEMPLATE } from "../../openai/docs/parameter.ts";
+import { IN_RESPONSES_AND_MESSAGES, neither, type Parameter, seen } from "../../openai/docs/parameter.ts";
 import type { countFields, messagesFields } from "./fields.ts";
 
 export const messagesParameters: Readonly<Record<keyof typeof messagesFields | keyof typeof countFields, Parameter>> = {
+  ...IN_RESPONSES_AND_MESSAGES,
   model: {
     limits: "a served name or an adapter's; not empty",
     effect: seen("`model` of the answer; 404 for other names"),
@@ -33,10 +34,6 @@ export const messagesParameters: Readonly<Record<keyof typeof messagesFields | k
   },
   stream: { effect: seen("the answer is a stream of events, `message_start` to `message_stop`") },
   system: { effect: seen("a system message at the start of the prompt") },
-  temperature: {
-    limits: "0 or more",
-    effect: seen("at 0 the prompt decides the text; else no effect, because answers are drawn without a model"),
-  },
   tool_choice: {
     limits: "`name` with `tool`; other than `none` it needs a tool parser",
     effect: seen("as in chat: `any` means `required`, `tool` names a tool"),
@@ -45,17 +42,4 @@ export const messagesParameters: Readonly<Record<keyof typeof messagesFields | k
     limits: "without `tool_choice` none they need a tool parser",
     effect: seen("added to the prompt; called, with a tool parser"),
   },
-  top_k: { limits: "0 or more, or -1", effect: NO_SAMPLER },
-  top_p: { limits: "above 0, at most 1", effect: NO_SAMPLER },
-  mm_payload: { effect: RENDER_ONLY },
-  return_mm_kwargs: { effect: RENDER_ONLY },
-  cache_salt: {
-    limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
-    effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
-  },
-  watermarking: { effect: neither("without a watermark configuration") },
-  kv_transfer_params: { effect: neither("without a connector") },
-  ec_transfer_params: { effect: neither("without a connector") },
-  vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
-  chat_template_kwargs: { effect: TEMPLATE },
 };

@@ -1,11 +1,11 @@
 /** Reads bodies of `/v1/messages` and `/v1/messages/count_tokens`. The reading thread reads large ones of the former. */
 
-import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import type { Pieces } from "../../../base/pieces.ts";
 import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
 import { badRequest } from "../../openai/request/errors.ts";
 import type { ChatRequest, Limits } from "../../openai/request/request.ts";
-import type { BodyKind } from "../../pydantic/read-body.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { type BodyKind, inPieces } from "../../pydantic/read-body.ts";
+import { RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { State } from "../../pydantic/types.ts";
 import { type Fields, type Validator, type Values, validationErrors, validator } from "../../pydantic/validate.ts";
@@ -55,7 +55,7 @@ function* chatOf(host: ReadingHost, chat: PlainDict, exact: boolean): Pieces<Cha
   if (typeof choice !== "object" || choice === null) return request;
   const nameOf = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
   if (tools?.some((tool) => nameOf(tool) === choice.name)) return request;
-  throw new RefusedRequest(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
+  refuse(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
 }
 
 function kind<F extends Fields, R>(
@@ -65,8 +65,7 @@ function kind<F extends Fields, R>(
   return {
     validator: fields,
     rules: () => {},
-    translate: (values, body, _limits, exact) => atOnce(make(values, body, exact)),
-    translatePieces: (values, body, _limits, exact) => make(values, body, exact),
+    ...inPieces((values: Values<F>, body, _limits, exact) => make(values, body, exact)),
   };
 }
 
@@ -90,5 +89,5 @@ function checkBudget(
   const state = new State(true);
   state.raise("thinking.budget_tokens must be less than max_tokens", body);
   state.prefix(0, "body");
-  throw new RefusedRequest(validationErrors(state.errors!));
+  refuse(validationErrors(state.errors!));
 }

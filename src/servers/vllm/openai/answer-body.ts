@@ -150,7 +150,7 @@ function chatChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts
 
 /** Returns the members of a message after `content`. */
 function moreOf(calls: readonly ToolCall[], reasoning: string | null, field: ReasoningField): string {
-  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
+  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(wholeCall)}]`;
   const names = field === "both" ? ["reasoning", "reasoning_content"] : [field];
   return `${NO_MORE}${called}${names.map((name) => `,"${name}":${JSON.stringify(reasoning)}`).join("")}}`;
 }
@@ -163,7 +163,8 @@ const CHARACTERS_OF_A_CANDIDATE = 64;
 /** Reports whether an answer shows its token IDs. Most answers do not, and need no copy of them. */
 const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
 
-function callJson({ id, name, arguments: json }: ToolCall): string {
+/** Returns the JSON of a call in a whole answer. */
+export function wholeCall({ id, name, arguments: json }: ToolCall): string {
   return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(json)}}}`;
 }
 

@@ -4,6 +4,7 @@
  * `entrypoints/serve/sagemaker/api_router.py`.
  */
 
+import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { BodyReader } from "../../openai/pipeline/form.ts";
 import { badRequest, validationError } from "../../openai/request/errors.ts";
 import type { ChatMessage, ChatRequest, GenerationRequest, Limits } from "../../openai/request/request.ts";
@@ -27,7 +28,7 @@ export const invocationReader: BodyReader = {
 
 /** Reads a batch as one request: that of the first conversation, with the list of all conversations. */
 export function readBatch(body: Body, contentType: string | null, limits: Limits): ReadBody<ChatRequest> {
-  const parsed = parseObject(body);
+  const parsed = jsonObjectIn(asText(body).python);
   const lists = parsed?.messages;
   // The chat's reader writes the errors of messages that are no list and of other content types.
   if (!Array.isArray(lists) || !isJson(contentType)) return readChat(body, contentType, limits);
@@ -83,7 +84,7 @@ function batchError({ use_beam_search: beams, n = 1 }: Record<string, unknown>):
  * SageMaker names adapters in a header.
  */
 export function readInvocation(body: Body, contentType: string | null, limits: Limits): ReadBody<GenerationRequest> {
-  const parsed = parseObject(body);
+  const parsed = jsonObjectIn(asText(body).python);
   if (parsed === null) return unreadable(body, contentType, limits);
   const { model: _, ...rest } = parsed;
   const withoutModel = Buffer.from(JSON.stringify(rest));
@@ -109,13 +110,3 @@ function unreadable(body: Body, contentType: string | null, limits: Limits): Rea
 const noHandler = badRequest(
   "Cannot find suitable handler for request. Expected one of: ['ChatCompletionRequest', 'CompletionRequest']",
 );
-
-/** Returns the parsed body, or null if it is not a JSON object or list. */
-function parseObject(body: Body): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(asText(body).python ?? "");
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
-}

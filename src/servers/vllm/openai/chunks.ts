@@ -1,6 +1,6 @@
 /** Writes parts of streams: deltas of chats, errors of chats and of completions, and the last event of both. */
 import type { ReasoningField } from "../../../text/grammar/parsers.ts";
-import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { escapeJson, orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import type { CallDelta, Delta } from "../../openai/tool-calls/output.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -27,23 +27,23 @@ export function deltaJson({ content, reasoning, calls }: Delta, field: Reasoning
   if (typeof content === "string" && reasoning === undefined && calls.length === 0 && field !== "both")
     return `{"content":"${escapeJson(content)}"}`;
   const members: string[] = [];
-  const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
-  if (content !== undefined) members.push(`"content":${text(content)}`);
-  if (reasoning !== undefined && field !== "reasoning_content") members.push(`"reasoning":${text(reasoning)}`);
+  if (content !== undefined) members.push(`"content":${orNull(content)}`);
+  if (reasoning !== undefined && field !== "reasoning_content") members.push(`"reasoning":${orNull(reasoning)}`);
   if (field === "both" || (reasoning !== undefined && field === "reasoning_content"))
-    members.push(`"reasoning_content":${text(reasoning ?? null)}`);
+    members.push(`"reasoning_content":${orNull(reasoning)}`);
   if (calls.length > 0) members.push(`"tool_calls":[${calls.map(callJson)}]`);
   return `{${members}}`;
 }
 
-function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
+/** Returns the JSON of the part of a call. */
+export function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
   const members: string[] = [];
-  if (id !== undefined) members.push(`"id":"${escapeJson(id)}"`);
+  if (id !== undefined) members.push(`"id":${quotedJson(id)}`);
   if (typed) members.push('"type":"function"');
   members.push(`"index":${index}`);
   const called: string[] = [];
-  if (name !== undefined) called.push(`"name":"${escapeJson(name)}"`);
-  if (more !== undefined) called.push(`"arguments":"${escapeJson(more)}"`);
+  if (name !== undefined) called.push(`"name":${quotedJson(name)}`);
+  if (more !== undefined) called.push(`"arguments":${quotedJson(more)}`);
   if (called.length > 0) members.push(`"function":{${called}}`);
   return `{${members}}`;
 }

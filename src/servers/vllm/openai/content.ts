@@ -5,11 +5,11 @@
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
-import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, refuseValue } from "../../openai/request/errors.ts";
 import { imageMark } from "../../openai/request/images.ts";
 import { idListPieces, idLists, NO_ID_LISTS } from "../../openai/request/lists.ts";
 import type { ChatMessage, ChatRequest, Limits } from "../../openai/request/request.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { pick, pickPieces } from "../../pydantic/structures.ts";
 import { FAIL, type LineError, State, type Type } from "../../pydantic/types.ts";
@@ -106,7 +106,7 @@ export function checkToolCalls(shapes: readonly MessageShape[], messages: readon
       const errors = errorsOf(type, calls[at] as PythonValue);
       if (errors === null) continue;
       for (const error of errors) error.loc.unshift("body", at);
-      throw new RefusedRequest(validationErrors(errors));
+      refuse(validationErrors(errors));
     }
   }
 }
@@ -143,14 +143,12 @@ function checkMessage({ role, toolCalls }: ChatMessage): void {
 
 function notEmpty(conversation: ChatMessage[]): ChatMessage[] {
   if (conversation.length === 0)
-    throw new RefusedRequest(
-      badRequest("Cannot apply chat template to an empty conversation. Provide at least one message."),
-    );
+    refuse(badRequest("Cannot apply chat template to an empty conversation. Provide at least one message."));
   return conversation;
 }
 
 function readMessage(shape: MessageShape, message: PythonValue, limits: Limits): ChatMessage {
-  if (shape.harmony || !isDict(message)) throw new RefusedRequest(badRequest("'Message' object is not subscriptable"));
+  if (shape.harmony || !isDict(message)) refuse(badRequest("'Message' object is not subscriptable"));
   const name = get(message, "name");
   const calls = get(message, "tool_calls");
   const id = get(message, "tool_call_id");
@@ -169,14 +167,14 @@ function readMessage(shape: MessageShape, message: PythonValue, limits: Limits):
 function checkEach(type: Type<unknown>, items: readonly PythonValue[]): void {
   for (const [i, item] of items.entries()) {
     const errors = errorsOf(type, item);
-    if (errors !== null) throw new RefusedRequest(badRequest(iteratorErrors(errors, i)));
+    if (errors !== null) refuse(badRequest(iteratorErrors(errors, i)));
   }
 }
 
 function checkCallTypes(calls: readonly unknown[]): void {
   for (const call of calls as Record<string, unknown>[])
     if ((call.type ?? "function") !== "function" || typeof call.function !== "object" || call.function === null)
-      throw validationRefusal("chat completions only support assistant tool_calls of type 'function'.", "tool_calls");
+      refuseValue("chat completions only support assistant tool_calls of type 'function'.", "tool_calls");
 }
 
 function readContent(shape: MessageShape, content: PythonValue, limits: Limits): string | null {
@@ -187,7 +185,7 @@ function readContent(shape: MessageShape, content: PythonValue, limits: Limits):
   for (const part of iterate(content) ?? []) {
     i++;
     const errors = shape.parts === undefined ? null : errorsOf(shape.parts, part);
-    if (errors !== null) throw new RefusedRequest(badRequest(iteratorErrors(errors, i)));
+    if (errors !== null) refuse(badRequest(iteratorErrors(errors, i)));
     const image = limits.takesImages === true && isDict(part) ? imageOf(part) : null;
     if (image !== null) {
       images += imageMark(image);
@@ -213,9 +211,9 @@ function readPart(part: PythonDict, limits: Limits): string {
   const uuid = get(part, "uuid") ?? null;
   if (type === null || uuid !== null) {
     if (MEDIA_KEYS.some((key) => get(part, key) !== undefined)) throw notMultimodal(limits);
-    throw validationRefusal("Missing 'type' field in multimodal part.", "type");
+    refuseValue("Missing 'type' field in multimodal part.", "type");
   }
-  if (typeof type !== "string") throw validationRefusal("Invalid 'type' field in multimodal part.", "type");
+  if (typeof type !== "string") refuseValue("Invalid 'type' field in multimodal part.", "type");
   const key = type === "tool_reference" ? "name" : TEXT_KEYS[type];
   if (key !== undefined) {
     const text = get(part, key);
@@ -223,7 +221,7 @@ function readPart(part: PythonDict, limits: Limits): string {
   }
   if (MEDIA.has(type)) throw notMultimodal(limits);
   const message = `Unsupported chat content part type: ${repr(type)}. Supported types: ${SUPPORTED}.`;
-  throw validationRefusal(message, "type", type);
+  refuseValue(message, "type", type);
 }
 
 function notMultimodal(limits: Limits): RefusedRequest {

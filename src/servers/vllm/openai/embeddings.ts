@@ -9,10 +9,10 @@ import type { HttpRequest } from "../../../wire/http/request.ts";
 import { answered, type CheckedFields, fitting, type RouteDeps } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
-import { badRequest, engineDead, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, engineDead, refuseValue } from "../../openai/request/errors.ts";
 import { checkPromptText } from "../../openai/request/prompts.ts";
 import { emptyPrompt, promptTooLong, unknownId } from "../../openai/request/sampling.ts";
-import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, refuse } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../pydantic/types.ts";
 import type { Int } from "../../pydantic/value.ts";
@@ -54,11 +54,11 @@ export class Embeddings {
 
   async #respond({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { backend, chance, config, engines, time } = this.deps.kernel;
-    if (!engines.alive.get()) throw new RefusedRequest(engineDead);
+    if (!engines.alive.get()) refuse(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.dimensions;
-    if (dimensions < 1) throw new RefusedRequest(badRequest("Dimensions must be greater than 0"));
+    if (dimensions < 1) refuse(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);
-    if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "input");
+    if (prompts.length === 0) refuseValue("You must pass at least one prompt", "input");
     checkSize(prompts.length, dimensions);
     const encoding = await inTurns(
       mapped(prompts, (prompt) => this.#encoded(prompt)),
@@ -66,7 +66,7 @@ export class Embeddings {
     );
     const all = await Promise.all(encoding);
     const error = await inTurns(this.#promptError(all, prompts, oversized), backend);
-    if (error !== null) throw new RefusedRequest(error);
+    if (error !== null) refuse(error);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify(
@@ -86,7 +86,7 @@ export class Embeddings {
   #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
     if (typeof prompt !== "string") return prompt;
     const error = checkPromptText(prompt, this.deps.limits);
-    if (error !== null) throw new RefusedRequest(error);
+    if (error !== null) refuse(error);
     const { encoder } = this.deps.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
@@ -111,12 +111,11 @@ export class Embeddings {
 }
 
 function checkSize(inputs: number, dimensions: Int): void {
-  if (inputs > INPUTS_MOST)
-    throw validationRefusal(`At most ${INPUTS_MOST} inputs are accepted`, "input", String(inputs));
+  if (inputs > INPUTS_MOST) refuseValue(`At most ${INPUTS_MOST} inputs are accepted`, "input", String(inputs));
   if (dimensions > DIMENSIONS_MOST)
-    throw validationRefusal(`At most ${DIMENSIONS_MOST} dimensions are accepted`, "dimensions", String(dimensions));
+    refuseValue(`At most ${DIMENSIONS_MOST} dimensions are accepted`, "dimensions", String(dimensions));
   if (inputs * Number(dimensions) > NUMBERS_MOST)
-    throw validationRefusal(
+    refuseValue(
       `At most ${NUMBERS_MOST} numbers (inputs times dimensions) are returned`,
       "dimensions",
       String(dimensions),

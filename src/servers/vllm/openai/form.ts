@@ -5,7 +5,7 @@
 
 import type { Ids } from "../../../base/random.ts";
 import type { Finish } from "../../../engine/interface/types.ts";
-import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { escapeJson, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { ChunkedForm } from "../../openai/pipeline/chunked-form.ts";
 import { cacheUse, promptOf } from "../../openai/pipeline/context.ts";
 import type { ChoiceSoFar, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
@@ -102,7 +102,7 @@ abstract class OpenAiForm extends ChunkedForm {
   /** The start of all chunks, up to the choices. */
   protected get head(): string {
     const { id, created, model } = this.context;
-    this.#head ??= `data: {"id":${quoted(id)},"object":"${this.#kind.object}","created":${created},"model":${quoted(model)},"choices":[`;
+    this.#head ??= `data: {"id":${quotedJson(id)},"object":"${this.#kind.object}","created":${created},"model":${quotedJson(model)},"choices":[`;
     return this.#head;
   }
 
@@ -119,7 +119,7 @@ abstract class OpenAiForm extends ChunkedForm {
 
   get #fingerprint(): string {
     const { fingerprint } = this.context.server;
-    return fingerprint === null ? "" : `,"system_fingerprint":${quoted(fingerprint)}`;
+    return fingerprint === null ? "" : `,"system_fingerprint":${quotedJson(fingerprint)}`;
   }
 
   #usageChunk(choices: readonly ChoiceSoFar[]): string {
@@ -166,7 +166,7 @@ export class ChatForm extends OpenAiForm {
     const promptIds = output.returnTokenIds ? prompts[0]!.ids : null;
     const ids = promptIds === null ? "null" : [...idParts(promptIds)].join("");
     const text = JSON.stringify(promptText);
-    const role = quoted(output.role);
+    const role = quotedJson(output.role);
     const events: string[] = [];
     const count = prompts.length * output.n;
     for (let index = 0; index < count; index++)
@@ -273,11 +273,6 @@ export class CompletionForm extends OpenAiForm {
   protected prefix(index: number): string {
     return `${this.head}{"index":${index},"text":"`;
   }
-}
-
-/** Returns the JSON of a text. Fast if nothing must be escaped, which is the usual case. */
-function quoted(text: string): string {
-  return `"${escapeJson(text)}"`;
 }
 
 /** Returns the members of `usage` with the numbers of tokens. */

@@ -4,31 +4,19 @@
  */
 
 import { type Branch, type Members, model, optional, required, typedDict, union } from "../../pydantic/structures.ts";
-import {
-  bool,
-  dict,
-  enumeration,
-  float,
-  int,
-  list,
-  literal,
-  nullable,
-  object,
-  type Type,
-  text,
-} from "../../pydantic/types.ts";
+import * as t from "../../pydantic/types.ts";
 import { iterate, type PythonValue } from "../../pydantic/value.ts";
 
 /** `Iterable[...]`: pydantic checks only that the value is iterable. The renderer checks each item later. */
-interface Lazy extends Type<unknown> {
-  readonly item: Type<unknown>;
+interface Lazy extends t.Type<unknown> {
+  readonly item: t.Type<unknown>;
 }
 
 /** Returns the type of an iterable whose items are checked later. */
-function lazy(item: Type<unknown>): Lazy {
+function lazy(item: t.Type<unknown>): Lazy {
   return {
     name: `list of ${item.name}`,
-    schema: list(item).schema,
+    schema: t.list(item).schema,
     item,
     check: (value, state) =>
       iterate(value) === undefined ? state.fail("iterable_type", "Input should be iterable", value) : value,
@@ -37,49 +25,51 @@ function lazy(item: Type<unknown>): Lazy {
 
 const cacheBreakpoint = (name: string): Members => ({
   prompt_cache_breakpoint: optional(
-    typedDict(name, { mode: required(literal("explicit")), ttl: optional(literal("30m", "12h")) }),
+    typedDict(name, { mode: required(t.literal("explicit")), ttl: optional(t.literal("30m", "12h")) }),
   ),
 });
-const labelled = (type: Type<unknown>): Branch<unknown> => ({ type, label: type.name });
+const labelled = (type: t.Type<unknown>): Branch<unknown> => ({ type, label: type.name });
 
 const textPart = typedDict("ChatCompletionContentPartTextParam", {
-  text: required(text),
-  type: required(literal("text")),
+  text: required(t.text),
+  type: required(t.literal("text")),
   ...cacheBreakpoint("PromptCacheBreakpoint"),
 });
 const imagePart = typedDict("ChatCompletionContentPartImageParam", {
   image_url: required(
-    typedDict("ImageURL", { url: required(text), detail: optional(literal("auto", "low", "high", "original")) }),
+    typedDict("ImageURL", { url: required(t.text), detail: optional(t.literal("auto", "low", "high", "original")) }),
   ),
-  type: required(literal("image_url")),
+  type: required(t.literal("image_url")),
   ...cacheBreakpoint("PromptCacheBreakpoint"),
 });
 const audioPart = typedDict("ChatCompletionContentPartInputAudioParam", {
-  input_audio: required(typedDict("InputAudio", { data: required(text), format: required(literal("wav", "mp3")) })),
-  type: required(literal("input_audio")),
+  input_audio: required(typedDict("InputAudio", { data: required(t.text), format: required(t.literal("wav", "mp3")) })),
+  type: required(t.literal("input_audio")),
   ...cacheBreakpoint("PromptCacheBreakpoint"),
 });
 const filePart = typedDict("File", {
   file: required(
-    typedDict("FileFile", { file_data: optional(text), file_id: optional(text), filename: optional(text) }),
+    typedDict("FileFile", { file_data: optional(t.text), file_id: optional(t.text), filename: optional(t.text) }),
   ),
-  type: required(literal("file")),
+  type: required(t.literal("file")),
   ...cacheBreakpoint("FilePromptCacheBreakpoint"),
 });
 const refusalPart = typedDict("ChatCompletionContentPartRefusalParam", {
-  refusal: required(text),
-  type: required(literal("refusal")),
+  refusal: required(t.text),
+  type: required(t.literal("refusal")),
 });
 const promptEmbedsPart = typedDict("ChatCompletionContentPartPromptEmbedsParam", {
-  data: required(text),
-  type: required(literal("prompt_embeds")),
+  data: required(t.text),
+  type: required(t.literal("prompt_embeds")),
 });
 
-const uuid: Members = { uuid: optional(nullable(text)) };
-const embeds = optional(nullable(union<unknown>(text, dict(union<unknown>(text, list(union<unknown>(int(), float)))))));
-const url = (name: string) => required(typedDict(name, { url: required(text) }));
+const uuid: Members = { uuid: optional(t.textOrNull) };
+const embeds = optional(
+  t.nullable(union<unknown>(t.text, t.dict(union<unknown>(t.text, t.list(union<unknown>(t.int(), t.float)))))),
+);
+const url = (name: string) => required(typedDict(name, { url: required(t.text) }));
 /** A Python `Image` object, which no JSON value is. */
-const picture: Type<PythonValue> = {
+const picture: t.Type<PythonValue> = {
   name: "Image",
   schema: { not: {} },
   check: (value, state) =>
@@ -94,48 +84,48 @@ const anyPart = union<unknown>(
     filePart,
     typedDict("ChatCompletionContentPartAudioParam", {
       audio_url: url("AudioURL"),
-      type: required(literal("audio_url")),
+      type: required(t.literal("audio_url")),
     }),
     typedDict("ChatCompletionContentPartVideoParam", {
       video_url: url("VideoURL"),
-      type: required(literal("video_url")),
+      type: required(t.literal("video_url")),
     }),
     refusalPart,
     typedDict("CustomChatCompletionContentPILImageParam", {
-      image_pil: optional(nullable(model("PILImage", { image_pil: required(picture) }))),
+      image_pil: optional(t.nullable(model("PILImage", { image_pil: required(picture) }))),
       ...uuid,
     }),
-    typedDict("CustomChatCompletionContentSimpleImageParam", { image_url: optional(nullable(text)), ...uuid }),
+    typedDict("CustomChatCompletionContentSimpleImageParam", { image_url: optional(t.textOrNull), ...uuid }),
     typedDict("ChatCompletionContentPartImageEmbedsParam", {
       image_embeds: embeds,
-      type: required(literal("image_embeds")),
+      type: required(t.literal("image_embeds")),
       ...uuid,
     }),
     typedDict("ChatCompletionContentPartAudioEmbedsParam", {
       audio_embeds: embeds,
-      type: required(literal("audio_embeds")),
+      type: required(t.literal("audio_embeds")),
       ...uuid,
     }),
     typedDict("ChatCompletionContentPartVideoEmbedsParam", {
       video_embeds: embeds,
       audio_embeds: embeds,
-      type: required(literal("video_embeds")),
+      type: required(t.literal("video_embeds")),
       ...uuid,
     }),
     promptEmbedsPart,
-    typedDict("CustomChatCompletionContentSimpleAudioParam", { audio_url: optional(nullable(text)) }),
-    typedDict("CustomChatCompletionContentSimpleVideoParam", { video_url: optional(nullable(text)), ...uuid }),
+    typedDict("CustomChatCompletionContentSimpleAudioParam", { audio_url: optional(t.textOrNull) }),
+    typedDict("CustomChatCompletionContentSimpleVideoParam", { video_url: optional(t.textOrNull), ...uuid }),
     typedDict("CustomChatCompletionContentToolReferenceParam", {
-      name: optional(text),
-      type: optional(literal("tool_reference")),
+      name: optional(t.text),
+      type: optional(t.literal("tool_reference")),
     }),
   ].map(labelled),
-  text,
+  t.text,
   labelled(
     typedDict("CustomThinkCompletionContentParam", {
-      thinking: required(text),
-      closed: optional(bool),
-      type: required(literal("thinking")),
+      thinking: required(t.text),
+      closed: optional(t.bool),
+      type: required(t.literal("thinking")),
     }),
   ),
 );
@@ -145,23 +135,23 @@ const userParts = lazy(union<unknown>(...[textPart, imagePart, audioPart, filePa
 const assistantParts = lazy(union<unknown>(...[textPart, refusalPart].map(labelled)));
 
 const functionCall = typedDict("ChatCompletionMessageFunctionToolCallParam", {
-  id: required(text),
-  function: required(typedDict("Function", { arguments: required(text), name: required(text) })),
-  type: required(literal("function")),
+  id: required(t.text),
+  function: required(typedDict("Function", { arguments: required(t.text), name: required(t.text) })),
+  type: required(t.literal("function")),
 });
 const customCall = typedDict("ChatCompletionMessageCustomToolCallParam", {
-  id: required(text),
-  custom: required(typedDict("Custom", { input: required(text), name: required(text) })),
-  type: required(literal("custom")),
+  id: required(t.text),
+  custom: required(typedDict("Custom", { input: required(t.text), name: required(t.text) })),
+  type: required(t.literal("custom")),
 });
 const toolCalls = lazy(union<unknown>(labelled(functionCall), labelled(customCall)));
 
-const contentOf = (parts: Lazy) => required(union<unknown>(text, parts));
+const contentOf = (parts: Lazy) => required(union<unknown>(t.text, parts));
 
 /** A branch of the union of messages. `parts` and `calls`: types of the items that the renderer checks later. */
 interface Shape extends Branch<unknown> {
-  readonly parts?: Type<unknown>;
-  readonly calls?: Type<unknown>;
+  readonly parts?: t.Type<unknown>;
+  readonly calls?: t.Type<unknown>;
 }
 
 function shape(name: string, members: Members, lazyTypes: Pick<Shape, "parts" | "calls"> = {}): Shape {
@@ -172,81 +162,83 @@ function shape(name: string, members: Members, lazyTypes: Pick<Shape, "parts" | 
 export const SHAPES: readonly Shape[] = [
   shape(
     "ChatCompletionDeveloperMessageParam",
-    { content: contentOf(textParts), role: required(literal("developer")), name: optional(text) },
+    { content: contentOf(textParts), role: required(t.literal("developer")), name: optional(t.text) },
     { parts: textPart },
   ),
   shape(
     "ChatCompletionSystemMessageParam",
-    { content: contentOf(textParts), role: required(literal("system")), name: optional(text) },
+    { content: contentOf(textParts), role: required(t.literal("system")), name: optional(t.text) },
     { parts: textPart },
   ),
   shape(
     "ChatCompletionUserMessageParam",
-    { content: contentOf(userParts), role: required(literal("user")), name: optional(text) },
+    { content: contentOf(userParts), role: required(t.literal("user")), name: optional(t.text) },
     { parts: userParts.item },
   ),
   shape(
     "ChatCompletionAssistantMessageParam",
     {
-      role: required(literal("assistant")),
-      audio: optional(nullable(typedDict("Audio", { id: required(text) }))),
-      content: optional(nullable(union<unknown>(text, assistantParts))),
-      function_call: optional(nullable(typedDict("FunctionCall", { arguments: required(text), name: required(text) }))),
-      name: optional(text),
-      refusal: optional(nullable(text)),
+      role: required(t.literal("assistant")),
+      audio: optional(t.nullable(typedDict("Audio", { id: required(t.text) }))),
+      content: optional(t.nullable(union<unknown>(t.text, assistantParts))),
+      function_call: optional(
+        t.nullable(typedDict("FunctionCall", { arguments: required(t.text), name: required(t.text) })),
+      ),
+      name: optional(t.text),
+      refusal: optional(t.textOrNull),
       tool_calls: optional(toolCalls),
     },
     { parts: assistantParts.item, calls: toolCalls.item },
   ),
   shape(
     "ChatCompletionToolMessageParam",
-    { content: contentOf(textParts), role: required(literal("tool")), tool_call_id: required(text) },
+    { content: contentOf(textParts), role: required(t.literal("tool")), tool_call_id: required(t.text) },
     { parts: textPart },
   ),
   shape("ChatCompletionFunctionMessageParam", {
-    content: required(nullable(text)),
-    name: required(text),
-    role: required(literal("function")),
+    content: required(t.textOrNull),
+    name: required(t.text),
+    role: required(t.literal("function")),
   }),
   shape("CustomChatCompletionMessageParam", {
-    role: required(text),
-    content: optional(union<unknown>(text, list(anyPart))),
-    name: optional(text),
-    tool_call_id: optional(nullable(text)),
-    tool_calls: optional(nullable(list(functionCall))),
-    reasoning: optional(nullable(union<unknown>(text, labelled(promptEmbedsPart)))),
+    role: required(t.text),
+    content: optional(union<unknown>(t.text, t.list(anyPart))),
+    name: optional(t.text),
+    tool_call_id: optional(t.textOrNull),
+    tool_calls: optional(t.nullable(t.list(functionCall))),
+    reasoning: optional(t.nullable(union<unknown>(t.text, labelled(promptEmbedsPart)))),
     tools: optional(
-      nullable(
-        list(
+      t.nullable(
+        t.list(
           typedDict("ChatCompletionFunctionToolParam", {
             function: required(
               typedDict("FunctionDefinition", {
-                name: required(text),
-                description: optional(text),
-                parameters: optional(object),
-                strict: optional(nullable(bool)),
+                name: required(t.text),
+                description: optional(t.text),
+                parameters: optional(t.object),
+                strict: optional(t.boolOrNull),
               }),
             ),
-            type: required(literal("function")),
+            type: required(t.literal("function")),
           }),
         ),
       ),
     ),
-    task: optional(nullable(text)),
+    task: optional(t.textOrNull),
   }),
   {
     label: "Message",
     type: model("Message", {
       author: required(
         model("Author", {
-          role: required(enumeration("user", "assistant", "system", "developer", "tool")),
-          name: optional(nullable(text)),
+          role: required(t.enumeration("user", "assistant", "system", "developer", "tool")),
+          name: optional(t.textOrNull),
         }),
       ),
-      content: optional(list(model("Content", {}))),
-      channel: optional(nullable(text)),
-      recipient: optional(nullable(text)),
-      content_type: optional(nullable(text)),
+      content: optional(t.list(model("Content", {}))),
+      channel: optional(t.textOrNull),
+      recipient: optional(t.textOrNull),
+      content_type: optional(t.textOrNull),
     }),
   },
 ];

@@ -1,11 +1,12 @@
 /** Describes the routes of OpenAI's API, and vLLM's additional routes, for `/openapi.json`. */
 import {
   answer,
-  asJson,
+  bodyInJson,
   bodySchema,
   type Operation,
   type Operations,
   type ResponseObject,
+  streamable,
   titled,
 } from "../../openai/docs/operations.ts";
 import type { JsonSchema } from "../../pydantic/types.ts";
@@ -17,7 +18,8 @@ import { detokenizeBody } from "./tokens.ts";
 
 function bodyOf(kind: ChatKind, title: string): JsonSchema {
   const fields = kind === "chat" ? chatFields : completionFields;
-  return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof openaiParameters));
+  const names = Object.keys(fields) as (keyof typeof openaiParameters)[];
+  return bodySchema(title, fields, Object.fromEntries(names.map((name) => [name, parameterOf(kind, name)])));
 }
 
 // ---- answers
@@ -105,17 +107,15 @@ const GENERATION_ERRORS = {
 };
 const withBody = (summary: string, body: JsonSchema, responses: Operation["responses"]): Operation => ({
   summary,
-  requestBody: { required: true, content: asJson(body) },
+  requestBody: bodyInJson(body),
   responses,
 });
 const plain = (summary: string, ok: ResponseObject, more: Operation["responses"] = {}): Operation => ({
   summary,
   responses: { "200": ok, ...more },
 });
-const streamed = (schema: JsonSchema): ResponseObject => ({
-  description: "The answer; with `stream` its events, which end with `data: [DONE]`",
-  content: { ...asJson(schema), "text/event-stream": { schema: {} } },
-});
+const streamed = (schema: JsonSchema) =>
+  streamable("The answer; with `stream` its events, which end with `data: [DONE]`", schema);
 const flag = (name: string) => titled(`Answer_${name}`, { [name]: { type: "boolean" } });
 const status = titled("Status", { status: string });
 

@@ -6,6 +6,7 @@
 
 import {
   here,
+  IN_CHATS_AND_RESPONSES,
   INT64,
   NO_SAMPLER,
   neither,
@@ -21,6 +22,7 @@ import type { chatFields, completionFields } from "./fields.ts";
 type Field = keyof typeof chatFields | keyof typeof completionFields;
 
 export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
+  ...IN_CHATS_AND_RESPONSES,
   messages: {
     limits: "at least one",
     bounds: { minItems: 1 },
@@ -133,7 +135,6 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   include_stop_str_in_output: {
     effect: seen("the stop string, or the token that ended the answer, is part of the text"),
   },
-  ignore_eos: { effect: seen("the answer does not end by itself, but continues to its limit") },
   min_tokens: {
     limits: "0 to `max_tokens`",
     bounds: { minimum: 0 },
@@ -178,18 +179,11 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   documents: { effect: TEMPLATE },
   chat_template: refusing("400: needs a server that trusts its clients' templates"),
   chat_template_kwargs: { limits: "no `chat_template` inside", effect: TEMPLATE },
-  media_io_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
-  mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
   structured_outputs: {
     limits: "exactly one of `json`, `regex`, `choice`, `grammar`, `json_object`, `structural_tag`",
     effect: seen("the answer is a text that fits, chosen by the seed: docs/how-to/structured-output.md"),
   },
-  priority: {
-    limits: INT64,
-    effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
-  },
   request_id: { effect: seen("the answer's id ends with it; header `X-Request-Id` overrides it") },
-  session_id: { effect: neither("for connectors and routers in front") },
   return_tokens_as_token_ids: { effect: seen("tokens of log probabilities are written `token_id:7`") },
   return_token_ids: { effect: seen("the answer includes the token ids of the prompt and of itself") },
   return_weight_versions: {
@@ -201,16 +195,12 @@ export const openaiParameters: Readonly<Record<Field, ParameterRow>> = {
   },
   return_token_offsets: { effect: RENDER_ONLY },
   return_prompt_text: { effect: seen("the answer includes the prompt that the template made") },
-  mm_payload: { effect: RENDER_ONLY },
-  return_mm_kwargs: { effect: RENDER_ONLY },
   cache_salt: {
     limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
     bounds: { minLength: 1, maxLength: 128, pattern: "^[^@/\\\\\\x00]+$" },
     effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
   },
   kv_transfer_params: { effect: neither("without a connector; ours has one with `--kv-transfer-time`") },
-  ec_transfer_params: { effect: neither("without a connector") },
-  vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
   repetition_detection: {
     limits: "sizes 0 or more, the smallest not above the largest; `min_count` 2 or more",
     effect: seen(

@@ -7,10 +7,10 @@
 import type { Pieces } from "../../../base/pieces.ts";
 import type { ChatChanges } from "../../openai/pipeline/dialect.ts";
 import type { BodyReader, Form } from "../../openai/pipeline/form.ts";
-import { badRequest, unexpectedError, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, refuseValue, unexpectedError } from "../../openai/request/errors.ts";
 import type { ChatRequest, CompletionRequest, GenerationRequest, Limits } from "../../openai/request/request.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { repr, str } from "../../pydantic/repr.ts";
 import { FAIL, State } from "../../pydantic/types.ts";
 import { validator } from "../../pydantic/validate.ts";
@@ -80,7 +80,7 @@ export function* chatValuePieces(
   const values = yield* chat.validator.pieces(body, exact);
   if (values === FAIL) throw new NotPlain();
   yield;
-  if (Object.hasOwn(values, "error")) throw new RefusedRequest((values as { readonly error: ErrorAnswer }).error);
+  if (Object.hasOwn(values, "error")) refuse((values as { readonly error: ErrorAnswer }).error);
   return yield* toChatPieces(values as ChatValues, body, limits, exact, changes);
 }
 
@@ -97,7 +97,7 @@ function applyChatRules(body: PythonDict, withTools = true): void {
   const messages = get(body, "messages");
   checkMessages(messages);
   if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
-    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+    refuseValue("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   if (withTools) checkTools(body);
   checkConstraints(body, true);
   checkChatLogprobs(body);
@@ -115,14 +115,14 @@ export function applyCompletionRules(body: PythonDict): void {
     prompt.length > MAX_PROMPTS &&
     !(typeName(prompt[0] as PythonValue) === "int" || typeof prompt[0] === "boolean")
   )
-    throw validationRefusal(
+    refuseValue(
       `prompt list length ${prompt.length} exceeds the maximum allowed count of ${MAX_PROMPTS}. ` +
         "To increase this limit, set the VLLM_MAX_COMPLETION_PROMPTS environment variable.",
       "prompt",
     );
   const embeds = get(body, "prompt_embeds");
   if ((prompt ?? "") === "" && ((embeds ?? null) === null || (isList(embeds) && embeds.length === 0)))
-    throw validationRefusal("Either prompt or prompt_embeds must be provided and non-empty.", "prompt");
+    refuseValue("Either prompt or prompt_embeds must be provided and non-empty.", "prompt");
   checkStreamOptions(body);
   checkCompletionLogprobs(body);
   checkConstraints(body, false);
@@ -142,7 +142,7 @@ function notIterable(value: PythonValue): RefusedRequest {
 
 function checkStreamOptions(body: PythonDict): void {
   if (truthy(get(body, "stream_options")) && !truthy(get(body, "stream")))
-    throw validationRefusal("Stream options can only be defined when `stream=True`.", "stream_options");
+    refuseValue("Stream options can only be defined when `stream=True`.", "stream_options");
 }
 
 /** Refuses fields that are not numbers. vLLM compares them before it coerces them, so texts of digits are refused too. */
@@ -150,7 +150,7 @@ function checkNumbers(body: PythonDict, names: readonly string[]): void {
   for (const name of names) {
     const value = get(body, name) ?? null;
     if (value !== null && numberOf(value) === undefined)
-      throw validationRefusal(`\`${name}\` must be an integer.`, name, str(value));
+      refuseValue(`\`${name}\` must be an integer.`, name, str(value));
   }
 }
 
@@ -159,33 +159,32 @@ function checkCount(body: PythonDict, name: string): void {
   const value = get(body, name) ?? null;
   if (value === null) return;
   const count = numberOf(value) as number;
-  if (count < 0 && count !== -1)
-    throw validationRefusal(`\`${name}\` must be a positive value or -1.`, name, str(value));
+  if (count < 0 && count !== -1) refuseValue(`\`${name}\` must be a positive value or -1.`, name, str(value));
 }
 
 function checkPromptLogprobs(body: PythonDict): void {
   const count = numberOf(get(body, "prompt_logprobs"));
   if (truthy(get(body, "stream")) && count !== undefined && (count > 0 || count === -1))
-    throw validationRefusal("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs");
+    refuseValue("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs");
   checkCount(body, "prompt_logprobs");
 }
 
 function checkLogprobTokenIds(body: PythonDict): void {
   if (truthy(get(body, "logprob_token_ids")) && truthy(get(body, "use_beam_search")))
-    throw validationRefusal("`logprob_token_ids` is not supported with beam search.", "logprob_token_ids");
+    refuseValue("`logprob_token_ids` is not supported with beam search.", "logprob_token_ids");
 }
 
 /** Checks the fields of a chat about log probabilities. Throws `RefusedRequest`. */
 export function checkChatLogprobs(body: PythonDict): void {
   checkLogprobTokenIds(body);
   if (truthy(get(body, "logprob_token_ids")) && !truthy(get(body, "logprobs")))
-    throw validationRefusal("when using `logprob_token_ids`, `logprobs` must be set to true.", "logprob_token_ids");
+    refuseValue("when using `logprob_token_ids`, `logprobs` must be set to true.", "logprob_token_ids");
   checkNumbers(body, ["prompt_logprobs", "top_logprobs"]);
   checkPromptLogprobs(body);
   checkCount(body, "top_logprobs");
   const count = numberOf(get(body, "top_logprobs"));
   if (count !== undefined && (count === -1 || count > 0) && !truthy(get(body, "logprobs")))
-    throw validationRefusal("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs");
+    refuseValue("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs");
 }
 
 function checkCompletionLogprobs(body: PythonDict): void {
@@ -193,18 +192,18 @@ function checkCompletionLogprobs(body: PythonDict): void {
   const logprobs = get(body, "logprobs") ?? null;
   const echo = truthy(get(body, "echo"));
   if (truthy(get(body, "use_beam_search")) && echo && logprobs !== null)
-    throw validationRefusal(
+    refuseValue(
       "`echo` with `logprobs` is not supported with beam search because beam search does not compute prompt logprobs.",
       "echo",
     );
   const ids = truthy(get(body, "logprob_token_ids"));
   if (ids && echo && numberOf(get(body, "max_tokens")) === 0)
-    throw validationRefusal(
+    refuseValue(
       "`logprob_token_ids` is not supported when `echo=True` and `max_tokens=0` because no output tokens are generated.",
       "logprob_token_ids",
     );
   if (ids && logprobs === null)
-    throw validationRefusal("when using `logprob_token_ids`, `logprobs` must be set.", "logprob_token_ids");
+    refuseValue("when using `logprob_token_ids`, `logprobs` must be set.", "logprob_token_ids");
   checkNumbers(body, ["prompt_logprobs", "logprobs"]);
   checkPromptLogprobs(body);
   checkCount(body, "logprobs");
@@ -213,9 +212,9 @@ function checkCompletionLogprobs(body: PythonDict): void {
 function checkCacheSalt(salt: PythonValue | undefined): void {
   if (salt === undefined || salt === null) return;
   if (typeof salt !== "string" || salt === "")
-    throw validationRefusal("Parameter 'cache_salt' must be a non-empty string if provided.", "cache_salt");
+    refuseValue("Parameter 'cache_salt' must be a non-empty string if provided.", "cache_salt");
   if (codePoints(salt) > MAX_CACHE_SALT || /[@/\\\0]/.test(salt))
-    throw validationRefusal(
+    refuseValue(
       "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\\\', or NUL.",
       "cache_salt",
     );
@@ -226,31 +225,30 @@ function checkResponseFormat(body: PythonDict): void {
   if (!isDict(format)) return;
   const type = get(format, "type");
   if (type === "json_schema" && (get(format, "json_schema") ?? null) === null)
-    throw validationRefusal(
+    refuseValue(
       "When response_format type is 'json_schema', the 'json_schema' field must be provided.",
       "response_format",
     );
   if (type === "structural_tag" && anyStructuralTag.check(format, new State(false)) === FAIL)
-    throw validationRefusal("Invalid response_format structural_tag specification.", "response_format");
+    refuseValue("Invalid response_format structural_tag specification.", "response_format");
 }
 
 function checkConstraints(body: PythonDict, chat: boolean): void {
   const constraints = get(body, "structured_outputs") ?? null;
   if (constraints === null) return;
-  if (!isDict(constraints))
-    throw new RefusedRequest(unexpectedError(`'${typeName(constraints)}' object has no attribute 'get'`));
+  if (!isDict(constraints)) refuse(unexpectedError(`'${typeName(constraints)}' object has no attribute 'get'`));
   const count = ["json", "regex", "choice"].filter((name) => (get(constraints, name) ?? null) !== null).length;
   if (count > 1)
-    throw validationRefusal(
+    refuseValue(
       "You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').",
       chat ? undefined : "structured_outputs",
     );
   const choice = get(body, "tool_choice") === undefined ? "none" : get(body, "tool_choice");
   if (chat && count > 0 && choice !== "none" && choice !== "auto" && choice !== "required")
-    throw validationRefusal("You can only either use constraints for structured outputs or tools, not both.");
+    refuseValue("You can only either use constraints for structured outputs or tools, not both.");
   const tag = get(constraints, "structural_tag") ?? null;
   if (tag !== null && (typeof tag !== "string" || tag === ""))
-    throw validationRefusal("Invalid structured_outputs structural_tag specification.", "structured_outputs");
+    refuseValue("Invalid structured_outputs structural_tag specification.", "structured_outputs");
 }
 
 const CORRECT_USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`';
@@ -258,7 +256,7 @@ const CORRECT_USAGE = 'Correct usage: `{"type": "function", "function": {"name":
 function checkTools(body: PythonDict): void {
   const tools = get(body, "tools");
   if (isList(tools) && tools.length === 0)
-    throw validationRefusal(
+    refuseValue(
       "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.",
       "tools",
     );
@@ -266,9 +264,9 @@ function checkTools(body: PythonDict): void {
   const choice = get(body, "tool_choice") ?? null;
   if (choice === "none" || choice === null) return;
   if (tools === undefined || tools === null)
-    throw validationRefusal("When using `tool_choice`, `tools` must be set.", "tool_choice");
+    refuseValue("When using `tool_choice`, `tools` must be set.", "tool_choice");
   if (choice !== "auto" && choice !== "required" && !isDict(choice))
-    throw validationRefusal(
+    refuseValue(
       `Invalid value for \`tool_choice\`: ${str(choice)}! Only named tools, "none", "auto" or "required" are supported.`,
       "tool_choice",
     );
@@ -278,40 +276,37 @@ function checkTools(body: PythonDict): void {
 function checkNamedTool(choice: PythonDict, tools: PythonValue): void {
   const named = get(choice, "function") ?? null;
   if (!isDict(named))
-    throw validationRefusal(
+    refuseValue(
       `Invalid value for \`function\`: \`${str(named)}\` in \`tool_choice\`! ${CORRECT_USAGE}`,
       "tool_choice.function",
     );
   const name = get(named, "name");
   if (name === undefined)
-    throw validationRefusal(
+    refuseValue(
       `Expected field \`name\` in \`function\` in \`tool_choice\`! ${CORRECT_USAGE}`,
       "tool_choice.function.name",
     );
   if (typeof name !== "string" || name === "")
-    throw validationRefusal(
+    refuseValue(
       `Invalid \`name\` in \`function\`: \`${str(name)}\` in \`tool_choice\`! ${CORRECT_USAGE}`,
       "tool_choice.function.name",
     );
   const all = iterate(tools);
   if (all === undefined) throw notIterable(tools);
   for (const tool of all) if (item(item(tool, "function"), "name") === name) return;
-  throw validationRefusal(
-    "The tool specified in `tool_choice` does not match any of the specified `tools`",
-    "tool_choice",
-  );
+  refuseValue("The tool specified in `tool_choice` does not match any of the specified `tools`", "tool_choice");
 }
 
 /** Returns Python's `value[key]`. Throws `RefusedRequest` with the error that Python raises. */
 function item(value: PythonValue, key: string): PythonValue {
   if (isDict(value)) {
     const found = get(value, key);
-    if (found === undefined) throw new RefusedRequest(unexpectedError(repr(key)));
+    if (found === undefined) refuse(unexpectedError(repr(key)));
     return found;
   }
-  if (typeof value === "string") throw new RefusedRequest(badRequest("string indices must be integers, not 'str'"));
-  if (isList(value)) throw new RefusedRequest(badRequest("list indices must be integers or slices, not str"));
-  throw new RefusedRequest(badRequest(`'${typeName(value)}' object is not subscriptable`));
+  if (typeof value === "string") refuse(badRequest("string indices must be integers, not 'str'"));
+  if (isList(value)) refuse(badRequest("list indices must be integers or slices, not str"));
+  refuse(badRequest(`'${typeName(value)}' object is not subscriptable`));
 }
 
 /** UTF-16 units of the longest `tool_calls` that is a text. Each of its characters becomes an invalid tool call. */
@@ -327,9 +322,7 @@ export function normalizeMessages(messages: PythonValue | undefined): void {
       const items = iterate(calls);
       if (items === undefined) throw notIterable(calls);
       if (typeof calls === "string" && calls.length > CALLS_TEXT_MOST)
-        throw new RefusedRequest(
-          badRequest(`understudy: tool_calls is a text of more than ${CALLS_TEXT_MOST} characters`),
-        );
+        refuse(badRequest(`understudy: tool_calls is a text of more than ${CALLS_TEXT_MOST} characters`));
       set(message, "tool_calls", [...items]);
     }
     const old = get(message, "reasoning_content");

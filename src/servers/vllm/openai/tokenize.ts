@@ -13,7 +13,7 @@ import { LongBody, LongTexts } from "../../openai/pipeline/long-body.ts";
 import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
 import { decodedParts, encodedPieces, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { refuse } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
@@ -130,7 +130,7 @@ export class Tokenizer {
     const toolDicts = tools && (yield* mapped(tools, toolDict));
     yield;
     const generation = checked.get("add_generation_prompt") !== false;
-    if (generation && checked.get("continue_final_message") === true) throw new RefusedRequest(incompatible);
+    if (generation && checked.get("continue_final_message") === true) refuse(incompatible);
     const names = orNull<PythonDict>("chat_template_kwargs");
     const { renderChat } = this.#kernel.text.model;
     const open = checked.get("continue_final_message") === true;

@@ -4,10 +4,10 @@ import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import { type CheckedFields, fitting } from "../../openai/front/checked.ts";
 import { checkModel } from "../../openai/front/models.ts";
 import type { ThreadAnswer } from "../../openai/front/reading/messages.ts";
-import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, refuseValue } from "../../openai/request/errors.ts";
 import type { Limits } from "../../openai/request/request.ts";
 import { type BodyText, isJson, readJson } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { optional, record, required } from "../../pydantic/structures.ts";
 import { FAIL, int, list, nullable, State, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, isDict, type PythonValue, truthy } from "../../pydantic/value.ts";
@@ -51,7 +51,7 @@ function readExactly(body: BodyText, contentType: string | null): CheckedFields 
 /** Checks a body of `/tokenize` or `/detokenize` against its fields, in pieces. Throws `RefusedRequest`. */
 export function* checkFields(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
   if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
-    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+    refuseValue("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   return yield* fitting(type, body);
 }
 
@@ -60,7 +60,7 @@ export function toTokenIds(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
   const tokenIds = new Uint32Array(ids.length);
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
-    if (id >= 2 ** 32) throw new RefusedRequest(badRequest("number too large to fit in target type"));
+    if (id >= 2 ** 32) refuse(badRequest("number too large to fit in target type"));
     tokenIds[i] = Number(id);
   }
   return tokenIds;

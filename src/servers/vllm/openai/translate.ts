@@ -13,7 +13,7 @@ import {
   type StructuredOutputs,
   structureOf,
 } from "../../openai/request/constraints.ts";
-import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, refuseValue } from "../../openai/request/errors.ts";
 import { kvTransferOf } from "../../openai/request/kv-transfer.ts";
 import { badWordsOf, NO_BAD_WORDS } from "../../openai/request/lists.ts";
 import { orderOf, repetitionOf } from "../../openai/request/order-fields.ts";
@@ -27,7 +27,7 @@ import type {
 } from "../../openai/request/request.ts";
 import { checkContext } from "../../openai/request/sampling.ts";
 import { thinksWith } from "../../openai/tool-calls/reasoning-rules.ts";
-import { RefusedRequest } from "../../pydantic/refusals.ts";
+import { RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../pydantic/value.ts";
 import {
   type ChatParts,
@@ -82,7 +82,7 @@ function chatOf(parts: ChatParts, ...[values, body, limits, exact, changes = {}]
     oversizedTokenId: null,
   });
   const tooLong = checkContext(sampling, limits);
-  if (tooLong !== null) throw new RefusedRequest(tooLong);
+  if (tooLong !== null) refuse(tooLong);
   const request = common(values, body, limits, sampling, exact) as Writable<ChatRequest>;
   request.kind = "chat";
   request.messages = markCalls(readMessages(values.messages, messages, limits), changes);
@@ -118,12 +118,10 @@ function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoic
 function checkToolChoice(choice: ChatValues["tool_choice"]): void {
   if (choice === null || choice === "none") return;
   if (choice === "auto")
-    throw new RefusedRequest(
-      badRequest('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
-    );
+    refuse(badRequest('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'));
   const named = isDict(choice as PythonValue) ? (get(choice as PythonDict, "function") as PythonDict) : null;
   const shown = named === null ? `"${choice}"` : `function "${get(named, "name")}"`;
-  throw new RefusedRequest(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
+  refuse(badRequest(`tool_choice=${shown} requires --tool-call-parser to be set`));
 }
 
 /** Refuses a template, media settings or reserved variables that the client sends. Throws `RefusedRequest`. */
@@ -133,7 +131,7 @@ export function checkTemplate(
   const inside =
     values.chat_template_kwargs === null ? null : (get(values.chat_template_kwargs, "chat_template") ?? null);
   if (values.chat_template !== null || inside !== null)
-    throw new RefusedRequest(
+    refuse(
       badRequest(
         "Chat template is passed with request, but --trust-request-chat-template is not set. " +
           "Refused request with untrusted chat template.",
@@ -142,19 +140,19 @@ export function checkTemplate(
   checkMultimodal(values.mm_processor_kwargs, values.media_io_kwargs);
   for (const [name, message] of RESERVED_NAMES)
     if (values.chat_template_kwargs !== null && (get(values.chat_template_kwargs, name) ?? null) !== null)
-      throw new RefusedRequest(badRequest(message));
+      refuse(badRequest(message));
 }
 
 /** Refuses settings of media. They may have any type, because `/tokenize` of a text has no fields for them. Throws `RefusedRequest`. */
 export function checkMultimodal(processor: PythonValue | undefined, media: PythonValue | undefined): void {
   if (truthy(processor ?? null))
-    throw validationRefusal(
+    refuseValue(
       "Per-request mm_processor_kwargs are disabled by default because they can change multimodal preprocessing resource usage. " +
         "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
       "mm_processor_kwargs",
     );
   if (truthy(media ?? null))
-    throw validationRefusal(
+    refuseValue(
       "Per-request media_io_kwargs are disabled by default because they can change multimodal media loading resource usage. " +
         "Start the server with --trust-request-mm-kwargs only when clients are trusted.",
       "media_io_kwargs",
@@ -175,7 +173,7 @@ export function toCompletion(
   exact: boolean,
 ): CompletionRequest {
   if (values.stream === true && values.use_beam_search)
-    throw new RefusedRequest(badRequest("Streaming is not currently supported with beam search"));
+    refuse(badRequest("Streaming is not currently supported with beam search"));
   if (values.model) checkModel(values.model, limits);
   checkSuffix(values);
   const echo = values.echo === true;
@@ -190,11 +188,11 @@ export function toCompletion(
     oversizedTokenId: oversized,
   });
   const tooLong = checkContext(sampling, limits);
-  if (tooLong !== null) throw new RefusedRequest(tooLong);
+  if (tooLong !== null) refuse(tooLong);
   const embeds = values.prompt_embeds;
   if (embeds !== null && embeds.length > 0)
-    throw validationRefusal("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
-  if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "prompt");
+    refuseValue("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds");
+  if (prompts.length === 0) refuseValue("You must pass at least one prompt", "prompt");
   const request = common(values, body, limits, sampling, exact) as Writable<CompletionRequest>;
   request.kind = "completion";
   request.prompts = prompts;
@@ -204,21 +202,20 @@ export function toCompletion(
 }
 
 function checkSuffix(values: CompletionValues): void {
-  const refuse = (message: string, param: string | null = null) => new RefusedRequest(badRequest(message, param));
+  const bad: (message: string, param?: string) => never = (...why) => refuse(badRequest(...why));
   const embeds = values.prompt_embeds !== null;
   if (values.suffix !== null) {
-    if (values.echo === true) throw refuse("Echo is unsupported with suffix.", "suffix");
-    if (embeds) throw refuse("suffix is not supported with prompt_embeds", "suffix");
-    if (values.truncate_prompt_tokens !== null)
-      throw refuse("suffix is not supported with truncate_prompt_tokens", "suffix");
+    if (values.echo === true) bad("Echo is unsupported with suffix.", "suffix");
+    if (embeds) bad("suffix is not supported with prompt_embeds", "suffix");
+    if (values.truncate_prompt_tokens !== null) bad("suffix is not supported with truncate_prompt_tokens", "suffix");
     const { prompt } = values;
     const isText =
       typeof prompt === "string" || (Array.isArray(prompt) && prompt.every((item) => typeof item === "string"));
-    if (!isText) throw refuse("suffix requires text prompt input for FIM completion rendering", "suffix");
-    if (prompt.length > 0) throw refuse("suffix is only supported for models with FIM completion rendering", "suffix");
+    if (!isText) bad("suffix requires text prompt input for FIM completion rendering", "suffix");
+    if (prompt.length > 0) bad("suffix is only supported for models with FIM completion rendering", "suffix");
   }
-  if (values.echo === true && embeds) throw refuse("Echo is unsupported with prompt embeds.");
-  if (values.prompt_logprobs !== null && embeds) throw refuse("prompt_logprobs is not compatible with prompt embeds.");
+  if (values.echo === true && embeds) bad("Echo is unsupported with prompt embeds.");
+  if (values.prompt_logprobs !== null && embeds) bad("prompt_logprobs is not compatible with prompt embeds.");
 }
 
 /** Largest token ID that is kept. */

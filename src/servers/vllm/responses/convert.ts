@@ -4,7 +4,8 @@
  */
 
 import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
-import { validationRefusal } from "../../openai/request/errors.ts";
+import { refuseValue } from "../../openai/request/errors.ts";
+import { optionalMembers } from "../../openai/request/shared-fields.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import type { Values } from "../../pydantic/validate.ts";
 import {
@@ -28,6 +29,15 @@ export interface PreviousResponse {
   readonly texts: readonly string[];
 }
 
+/** Fields that a response and a chat have in common. */
+const SAME = [
+  ...(["model", "temperature", "top_p", "top_k", "min_p", "seed", "ignore_eos", "priority", "watermarking"] as const),
+  ...(["presence_penalty", "frequency_penalty", "repetition_penalty", "skip_special_tokens"] as const),
+  ...(["spaces_between_special_tokens", "include_stop_str_in_output", "include_reasoning"] as const),
+  ...(["chat_template_kwargs", "kv_transfer_params", "ec_transfer_params"] as const),
+];
+/** Fields in common whose values are passed on as sent, because the chat's table converts them. */
+const RAW = ["logit_bias", "stop", "stop_token_ids", "media_io_kwargs", "mm_processor_kwargs", "vllm_xargs"];
 /** Statuses of an item that the answer continues. */
 const OPEN = ["in_progress", "incomplete"];
 
@@ -61,43 +71,20 @@ export function* responseToChat(values: ResponsesValues, body: PythonDict, messa
   const isContinued = continuesLast(get(body, "input") as PythonValue);
   const effort = values.reasoning === null ? null : (get(values.reasoning, "effort") ?? null);
   const wantsLogprobs = values.include?.includes("message.output_text.logprobs") === true;
-  const member = (name: string) => get(body, name) ?? null;
+  const raw = (name: string) => [name, get(body, name) ?? null] as const;
   return {
-    model: values.model,
+    ...Object.fromEntries(SAME.map((name) => [name, values[name]])),
+    ...Object.fromEntries(RAW.map(raw)),
     messages,
     ...(values.max_output_tokens === null ? {} : { max_tokens: values.max_output_tokens }),
-    temperature: values.temperature,
-    top_p: values.top_p,
-    top_k: values.top_k,
-    min_p: values.min_p,
-    presence_penalty: values.presence_penalty,
-    frequency_penalty: values.frequency_penalty,
-    repetition_penalty: values.repetition_penalty,
-    logit_bias: member("logit_bias"),
-    seed: values.seed,
-    stop: member("stop"),
-    stop_token_ids: member("stop_token_ids"),
-    ignore_eos: values.ignore_eos,
-    skip_special_tokens: values.skip_special_tokens,
-    spaces_between_special_tokens: values.spaces_between_special_tokens,
-    include_stop_str_in_output: values.include_stop_str_in_output,
-    include_reasoning: values.include_reasoning,
     ...(wantsLogprobs ? { logprobs: true, top_logprobs: values.top_logprobs } : {}),
-    priority: values.priority,
-    ...(member("cache_salt") === null ? {} : { cache_salt: member("cache_salt") }),
-    chat_template_kwargs: values.chat_template_kwargs,
-    media_io_kwargs: member("media_io_kwargs"),
-    mm_processor_kwargs: member("mm_processor_kwargs"),
+    ...(values.cache_salt === null ? {} : { cache_salt: values.cache_salt }),
     ...(effort === null ? {} : { reasoning_effort: effort }),
     add_special_tokens: true,
     ...(isContinued ? { continue_final_message: true, add_generation_prompt: false } : {}),
     ...(values.truncation === "auto" ? { truncate_prompt_tokens: -1 } : {}),
     ...constraintOf(values),
     ...tools,
-    kv_transfer_params: values.kv_transfer_params,
-    ec_transfer_params: values.ec_transfer_params,
-    vllm_xargs: member("vllm_xargs"),
-    watermarking: values.watermarking,
     ...(values.stream ? { stream: true } : {}),
     ...(get(body, "understudy") === undefined ? {} : { understudy: get(body, "understudy") as PythonValue }),
   };
@@ -114,8 +101,7 @@ function continuesLast(input: PythonValue): boolean {
 function constraintOf({ text, structured_outputs: structured }: ResponsesValues): PlainDict {
   const format = text === null ? null : ((get(text, "format") ?? null) as PythonDict | null);
   if (format === null) return structured === null ? {} : { structured_outputs: structured };
-  if (structured !== null)
-    throw validationRefusal("Cannot specify both structured_outputs and text.format", "structured_outputs");
+  if (structured !== null) refuseValue("Cannot specify both structured_outputs and text.format", "structured_outputs");
   const type = get(format, "type");
   if (type === "json_object") return { response_format: { type } };
   if (type !== "json_schema") return {};
@@ -128,16 +114,9 @@ function* toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }:
   const functions = tools.flatMap(functionOf);
   if (functions.length === 0) return {};
   const chatTools = yield* mapped(functions, (tool): PlainDict => {
-    const optional = ["strict", "defer_loading"].filter((name) => (get(tool, name) ?? null) !== null);
-    return {
-      type: "function",
-      function: {
-        name: get(tool, "name") as string,
-        description: get(tool, "description") ?? null,
-        parameters: get(tool, "parameters") ?? null,
-        ...Object.fromEntries(optional.map((name) => [name, get(tool, name) as PythonValue])),
-      },
-    };
+    const [description = null, parameters = null] = [get(tool, "description"), get(tool, "parameters")];
+    const called = { name: get(tool, "name") as string, description, parameters, ...optionalMembers(tool) };
+    return { type: "function", function: called };
   });
   return {
     tools: chatTools,
@@ -190,7 +169,7 @@ function addItem(messages: PlainDict[], item: PythonDict): void {
   else if (role === "assistant") join("content", firstText(get(item, "content") as PythonValue));
   else if (role !== undefined)
     messages.push({ role: role as string, content: plainContent(get(item, "content") as PythonValue) });
-  else throw validationRefusal(`Unsupported input item type: ${type}`, "input");
+  else refuseValue(`Unsupported input item type: ${type}`, "input");
 }
 
 function callOf(item: PythonDict, custom: boolean): PlainDict {
@@ -201,7 +180,7 @@ function callOf(item: PythonDict, custom: boolean): PlainDict {
 
 /** Returns the first text of a reasoning item, or "". Throws `RefusedRequest` if the item is encrypted. */
 function thoughtOf(item: PythonDict): string {
-  if (truthy(get(item, "encrypted_content"))) throw validationRefusal("Encrypted content is not supported.", "input");
+  if (truthy(get(item, "encrypted_content"))) refuseValue("Encrypted content is not supported.", "input");
   const [first] = [...texts(get(item, "content")), ...texts(get(item, "summary"))];
   return first ?? "";
 }

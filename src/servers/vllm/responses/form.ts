@@ -4,6 +4,7 @@
  */
 
 import type { Ids } from "../../../base/random.ts";
+import { quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../openai/pipeline/context.ts";
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
 import { LongTexts, SHORT_CANDIDATES } from "../../openai/pipeline/long-body.ts";
@@ -23,7 +24,7 @@ import {
   textPart,
 } from "./items.ts";
 import { partsOfLogprobs, StreamedLogprobs } from "./logprobs.ts";
-import { quotedJson, type RepeatedFields } from "./repeated.ts";
+import type { RepeatedFields } from "./repeated.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
 /** The item of a stream that has started and not ended. */
@@ -133,10 +134,9 @@ export class ResponsesForm implements Form {
 
   ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
     const ending = endingOf(this.#context, choice!);
-    const incomplete = ending.finish === "length";
+    const status = ending.finish === "length" ? "incomplete" : "completed";
     const events: string[] = [];
-    this.#close(events, incomplete ? "incomplete" : "completed");
-    const status = incomplete ? "incomplete" : "completed";
+    this.#close(events, status);
     const body = this.#end(status, this.#items, ending);
     events.push(this.#event(`response.${status}`, `"response":${body}`));
     if (this.#long === null) this.#logprobs?.drop();
@@ -193,7 +193,7 @@ export class ResponsesForm implements Form {
     }
     for (const [i, { id, name, arguments: args }] of calls.entries())
       items.push(callItem(this.#newId("fc"), id, name, args, i === calls.length - 1 ? last : "completed"));
-    return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
+    return this.#end(last, items, ending);
   }
 
   refused(error: ErrorAnswer): ErrorAnswer {
@@ -252,8 +252,9 @@ export class ResponsesForm implements Form {
     return lengths.reduce((sum, length) => sum + length, prompt + (this.setup.log?.characters ?? 0));
   }
 
-  #event(type: string, members: string): string {
-    return `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}"}\n\n`;
+  /** `text` and `last`: members before and after the type. */
+  #event(type: string, members: string, text = "", last = ""): string {
+    return `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++}${text},"type":"${type}"${last}}\n\n`;
   }
 
   #textDelta(type: string, text: string, more: string): string {
@@ -264,14 +265,7 @@ export class ResponsesForm implements Form {
   #start(events: string[], kind: OpenItem["kind"], call: CallDelta | null = null): void {
     this.#close(events, "completed");
     const id = this.#newId(kind === "content" ? "msg" : kind === "reasoning" ? "rs" : "fc");
-    const open = {
-      kind,
-      id,
-      text: "",
-      callId: call?.id ?? "",
-      name: call?.name ?? "",
-      index: call?.index ?? 0,
-    };
+    const open = { kind, id, text: "", callId: call?.id ?? "", name: call?.name ?? "", index: call?.index ?? 0 };
     this.#open = open;
     const item = itemOf(open, "in_progress", "null");
     events.push(this.#event("response.output_item.added", `"item":${item.json},"output_index":${this.#items.length}`));
@@ -301,17 +295,13 @@ export class ResponsesForm implements Form {
     const logprobs = open.kind === "content" ? this.#logprobsOf(at) : "null";
     if (open.kind === "call") {
       const members = `"arguments":${text},"item_id":"${open.id}","output_index":${at}`;
-      const type = "response.function_call_arguments.done";
-      events.push(
-        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"type":"${type}","name":${quotedJson(open.name)}}\n\n`,
-      );
+      const name = `,"name":${quotedJson(open.name)}`;
+      events.push(this.#event("response.function_call_arguments.done", members, "", name));
     } else {
       const isText = open.kind === "content";
       const type = isText ? "response.output_text.done" : "response.reasoning_text.done";
       const members = `"content_index":0,"item_id":"${open.id}",${isText ? '"logprobs":[],' : ""}"output_index":${at}`;
-      events.push(
-        `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"text":${text},"type":"${type}"}\n\n`,
-      );
+      events.push(this.#event(type, members, `,"text":${text}`));
       const part = isText ? textPart(open.text, logprobs) : `{"text":${text},"type":"reasoning_text"}`;
       events.push(this.#part("response.content_part.done", part));
     }

@@ -3,10 +3,11 @@
  * `responses/protocol.py` (ResponsesResponse), and openai 3.52.
  */
 
+import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import type { AnswerContext, Ending } from "../../openai/pipeline/context.ts";
 import type { ChatRequest } from "../../openai/request/request.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
-import { orNull, quotedJson, type RepeatedFields } from "./repeated.ts";
+import type { RepeatedFields } from "./repeated.ts";
 import type { Status } from "./store.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";

@@ -1,7 +1,8 @@
 /** Writes log probabilities of responses. Converts those of a chat, whose entries have the same members in another order. */
+
+import { quotedJson } from "../../../text/tokens/vocabulary.ts";
 import type { Logprobs, TextParts } from "../../openai/request/logprobs.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
-import { quotedJson } from "./repeated.ts";
 
 /** The entry of one token in the log probabilities of a chat. */
 interface Entry {

@@ -1,12 +1,5 @@
 /** Describes the routes of OpenAI's Responses API for `/openapi.json`. */
-import {
-  answer,
-  asJson,
-  bodySchema,
-  type Operations,
-  type ResponseObject,
-  titled,
-} from "../../openai/docs/operations.ts";
+import { answer, bodyInJson, bodySchema, type Operations, streamable, titled } from "../../openai/docs/operations.ts";
 import { responsesFields } from "./fields.ts";
 import { responsesParameters } from "./parameters.ts";
 
@@ -23,27 +16,15 @@ const response = titled("ResponsesResponse", {
 });
 const NOT_FOUND = { "404": answer("No such response, or model", record) };
 const id = { name: "response_id", in: "path", required: true, schema: text };
-const streamed = (description: string): ResponseObject => ({
-  description,
-  content: { ...asJson(response), "text/event-stream": { schema: {} } },
-});
 
 export const responsesOperations: Operations = {
   "/v1/responses": {
     summary: "Create a response",
-    requestBody: {
-      required: true,
-      content: asJson(
-        bodySchema(
-          "ResponsesRequest",
-          responsesFields,
-          (name) => responsesParameters[name as keyof typeof responsesParameters],
-        ),
-      ),
-    },
+    requestBody: bodyInJson(bodySchema("ResponsesRequest", responsesFields, responsesParameters)),
     responses: {
-      "200": streamed(
+      "200": streamable(
         "The response; with `stream` its events, which end with `response.completed` or `response.incomplete`",
+        response,
       ),
       "400": answer("The request is invalid", record),
       ...NOT_FOUND,
@@ -54,7 +35,7 @@ export const responsesOperations: Operations = {
   "/v1/responses/{response_id}": {
     summary: "Get a stored response; with `stream` the events of a background response",
     parameters: [id],
-    responses: { "200": streamed("The response"), ...NOT_FOUND },
+    responses: { "200": streamable("The response", response), ...NOT_FOUND },
   },
   "/v1/responses/{response_id}/cancel": {
     summary: "Cancel a background response",

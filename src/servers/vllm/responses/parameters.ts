@@ -4,20 +4,22 @@
  */
 import {
   here,
+  IN_CHATS_AND_RESPONSES,
+  IN_RESPONSES_AND_MESSAGES,
   INT64,
   NO_SAMPLER,
   neither,
   type Parameter,
-  RENDER_ONLY,
   refusing,
   seen,
-  TEMPLATE,
 } from "../../openai/docs/parameter.ts";
 import type { responsesFields } from "./fields.ts";
 
 const REPEATED = neither("repeated in the answer");
 
 export const responsesParameters: Readonly<Record<keyof typeof responsesFields, Parameter>> = {
+  ...IN_CHATS_AND_RESPONSES,
+  ...IN_RESPONSES_AND_MESSAGES,
   background: {
     limits: "400 unless responses are stored (`--response-store`)",
     effect: seen(
@@ -58,10 +60,6 @@ export const responsesParameters: Readonly<Record<keyof typeof responsesFields, 
   service_tier: { effect: REPEATED },
   store: { effect: seen("false: the response is not stored") },
   stream: { effect: seen("the answer is a stream of events, numbered from 0") },
-  temperature: {
-    limits: "0 or more",
-    effect: seen("at 0 the prompt decides the text; else no effect, because answers are drawn without a model"),
-  },
   text: { limits: "`format` of type text, json_object or json_schema", effect: seen("as `response_format` of chat") },
   tool_choice: { limits: "with `tools`; other than `none` it needs a tool parser", effect: seen("as in chat") },
   tools: {
@@ -69,8 +67,6 @@ export const responsesParameters: Readonly<Record<keyof typeof responsesFields, 
     effect: seen("added to the prompt; called, with a tool parser"),
   },
   top_logprobs: { limits: "0 to `--max-logprobs`", effect: seen("candidates per token, with `include`") },
-  top_p: { limits: "above 0, at most 1", effect: NO_SAMPLER },
-  top_k: { limits: "0 or more, or -1", effect: NO_SAMPLER },
   min_p: { limits: "0 to 1", effect: NO_SAMPLER },
   truncation: { effect: seen("auto: cuts the start of a prompt that is too long") },
   user: { effect: REPEATED },
@@ -83,21 +79,7 @@ export const responsesParameters: Readonly<Record<keyof typeof responsesFields, 
   prompt_cache_options: { effect: REPEATED },
   prompt_cache_retention: { effect: REPEATED },
   safety_identifier: { effect: REPEATED },
-  watermarking: { effect: neither("without a watermark configuration") },
   request_id: { effect: seen("the answer's id") },
-  session_id: { effect: neither("for connectors and routers in front") },
-  media_io_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
-  mm_processor_kwargs: refusing("400 unless empty: needs a server that trusts its clients"),
-  priority: {
-    limits: INT64,
-    effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
-  },
-  mm_payload: { effect: RENDER_ONLY },
-  return_mm_kwargs: { effect: RENDER_ONLY },
-  cache_salt: {
-    limits: "1 to 128 characters, none of `@`, `/`, `\\`, NUL",
-    effect: seen("requests share blocks of the prefix cache only with requests of the same salt"),
-  },
   enable_response_messages: { effect: here("adds raw prompts and outputs to the answer; here both stay null") },
   previous_input_messages: { limits: "not with `previous_response_id`", effect: neither("for gpt-oss models only") },
   structured_outputs: { limits: "as in chat; not with `text.format`", effect: seen("as in chat") },
@@ -105,9 +87,4 @@ export const responsesParameters: Readonly<Record<keyof typeof responsesFields, 
   seed: { limits: INT64, effect: seen("the same seed gives the same text") },
   stop: { limits: "at most 4, none empty", effect: seen("the answer ends before the first of them") },
   stop_token_ids: { limits: "ids inside the vocabulary", effect: seen("the answer ends with such a token") },
-  ignore_eos: { effect: seen("the answer does not end by itself, but continues to its limit") },
-  vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
-  kv_transfer_params: { effect: neither("without a connector") },
-  ec_transfer_params: { effect: neither("without a connector") },
-  chat_template_kwargs: { effect: TEMPLATE },
 };

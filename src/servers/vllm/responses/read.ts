@@ -1,11 +1,11 @@
 /** Reads bodies of `/v1/responses`. Large ones are read in the reading thread, unless responses are stored. */
 
-import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import type { Pieces } from "../../../base/pieces.ts";
 import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
 import { badRequest } from "../../openai/request/errors.ts";
 import type { ChatRequest, Limits } from "../../openai/request/request.ts";
-import type { BodyKind } from "../../pydantic/read-body.ts";
-import { type ErrorAnswer, errorAnswer, RefusedRequest } from "../../pydantic/refusals.ts";
+import { type BodyKind, inPieces } from "../../pydantic/read-body.ts";
+import { type ErrorAnswer, errorAnswer, refuse } from "../../pydantic/refusals.ts";
 import { validator } from "../../pydantic/validate.ts";
 import { get, type PlainDict, type PythonDict, truthy } from "../../pydantic/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
@@ -35,10 +35,9 @@ export function responseKind(
   return {
     validator: habits ? validator(responsesFields, habits.wrong) : fields,
     rules: habits?.rules ?? applyResponsesRules,
-    translate: (values, body, _limits, exact) =>
-      atOnce(readResponse(host, { store, unknown }, values as ResponsesValues, body, exact)),
-    translatePieces: (values, body, _limits, exact) =>
+    ...inPieces((values, body, _limits, exact) =>
       readResponse(host, { store, unknown }, values as ResponsesValues, body, exact),
+    ),
   };
 }
 
@@ -53,10 +52,10 @@ function* readResponse(
   const { background, previous_response_id: previous, model } = values;
   host.checkModel(model);
   checkAnswerable(values, body);
-  if (values.store === true && !store.keeps && background === true) throw new RefusedRequest(noBackground);
-  if ((values.previous_input_messages ?? []).length > 0 && previous) throw new RefusedRequest(twoHistories);
+  if (values.store === true && !store.keeps && background === true) refuse(noBackground);
+  if ((values.previous_input_messages ?? []).length > 0 && previous) refuse(twoHistories);
   const stored = previous === null ? null : store.get(previous);
-  if (stored === undefined) throw new RefusedRequest(unknown(previous!));
+  if (stored === undefined) refuse(unknown(previous!));
   const messages = yield* inputMessages(values, body, stored?.previous ?? null);
   const chat = yield* responseToChat(values, body, messages);
   yield;
@@ -79,7 +78,7 @@ function checkAnswerable({ background, truncation }: ResponsesValues, body: Pyth
       `${name}\n  ${message} [type=${type}, input_value=None, input_type=NoneType]\n    For further information visit https://errors.pydantic.dev/2.14/v/${type}`,
   );
   const count = `${errors.length} validation error${errors.length === 1 ? "" : "s"} for ResponsesResponse`;
-  throw new RefusedRequest(badRequest([count, ...entries].join("\n")));
+  refuse(badRequest([count, ...entries].join("\n")));
 }
 
 export const invalid = (message: string, param: string, code: number) =>

@@ -1,7 +1,7 @@
 /** Makes the fields of a request that its response repeats. Their JSON is made once, because a stream has it three times. */
 
 import { mapped, type Pieces } from "../../../base/pieces.ts";
-import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../pydantic/value.ts";
 import type { ResponsesValues } from "./convert.ts";
@@ -14,34 +14,8 @@ export interface RepeatedFields {
   readonly stores: boolean;
   readonly background: boolean;
   /** JSON of each field. */
-  readonly json: Readonly<Record<Field, string>>;
+  readonly json: Readonly<ReturnType<typeof jsonOf>>;
 }
-
-type Field =
-  | "instructions"
-  | "metadata"
-  | "max_output_tokens"
-  | "temperature"
-  | "top_logprobs"
-  | "top_p"
-  | "parallel_tool_calls"
-  | "tool_choice"
-  | "tools"
-  | "max_tool_calls"
-  | "previous_response_id"
-  | "prompt_cache_options"
-  | "prompt_cache_key"
-  | "prompt_cache_retention"
-  | "reasoning"
-  | "safety_identifier"
-  | "service_tier"
-  | "text"
-  | "truncation"
-  | "user";
-
-export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
-export const orNull = (text: string | null | undefined) =>
-  text === null || text === undefined ? "null" : quotedJson(text);
 
 /** Makes the repeated fields, in pieces, because there may be thousands of tools. */
 export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
@@ -52,28 +26,32 @@ export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
     requestId: values.request_id,
     stores: values.store === true,
     background: values.background === true,
-    json: {
-      instructions: orNull(values.instructions),
-      metadata: JSON.stringify(metadata),
-      max_output_tokens: String(values.max_output_tokens),
-      temperature: floatJson(values.temperature),
-      top_logprobs: String(values.top_logprobs),
-      top_p: floatJson(values.top_p),
-      parallel_tool_calls: String(values.parallel_tool_calls ?? true),
-      tool_choice: choiceJson(values),
-      tools: `[${tools}]`,
-      max_tool_calls: String(values.max_tool_calls),
-      previous_response_id: orNull(values.previous_response_id),
-      prompt_cache_options: cacheOptions(values.prompt_cache_options),
-      prompt_cache_key: orNull(values.prompt_cache_key),
-      prompt_cache_retention: orNull(values.prompt_cache_retention?.replace("-", "_")),
-      reasoning: reasoningJson(values.reasoning),
-      safety_identifier: orNull(values.safety_identifier),
-      service_tier: quotedJson(values.service_tier),
-      text: textJson(values.text),
-      truncation: quotedJson(values.truncation ?? "disabled"),
-      user: orNull(values.user),
-    },
+    json: jsonOf(values, tools, metadata),
+  };
+}
+
+function jsonOf(values: ResponsesValues, tools: readonly string[], metadata: unknown) {
+  return {
+    instructions: orNull(values.instructions),
+    metadata: JSON.stringify(metadata),
+    max_output_tokens: String(values.max_output_tokens),
+    temperature: floatJson(values.temperature),
+    top_logprobs: String(values.top_logprobs),
+    top_p: floatJson(values.top_p),
+    parallel_tool_calls: String(values.parallel_tool_calls ?? true),
+    tool_choice: choiceJson(values),
+    tools: `[${tools}]`,
+    max_tool_calls: String(values.max_tool_calls),
+    previous_response_id: orNull(values.previous_response_id),
+    prompt_cache_options: cacheOptions(values.prompt_cache_options),
+    prompt_cache_key: orNull(values.prompt_cache_key),
+    prompt_cache_retention: orNull(values.prompt_cache_retention?.replace("-", "_")),
+    reasoning: reasoningJson(values.reasoning),
+    safety_identifier: orNull(values.safety_identifier),
+    service_tier: quotedJson(values.service_tier),
+    text: textJson(values.text),
+    truncation: quotedJson(values.truncation ?? "disabled"),
+    user: orNull(values.user),
   };
 }
 

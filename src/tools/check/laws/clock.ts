@@ -4,7 +4,7 @@
  * µs), server#2137.
  */
 import type { Case } from "../pages/case.ts";
-import { labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../pages/exposition.ts";
+import { eachSample, labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../pages/exposition.ts";
 import { atMost, type LawOutcome, lawsOf, type Mismatch, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("any", "page");
@@ -122,13 +122,11 @@ function isCount({ type, name }: ScrapedFamily, sample: ScrapedSample, c: Case):
 }
 
 function tooLarge(c: Case): LawOutcome[] {
-  return [...c.look.exposition.families.values()].flatMap((family) =>
-    family.samples.flatMap((sample): LawOutcome[] => {
-      const { value } = sample;
-      if (!Number.isFinite(value) || value < LIMIT || !isCount(family, sample, c)) return [];
-      return [broken(term(text(sample), value), "<", term("2^63", LIMIT), value)];
-    }),
-  );
+  return eachSample(c.look.exposition, (sample, family): LawOutcome[] => {
+    const { value } = sample;
+    if (!Number.isFinite(value) || value < LIMIT || !isCount(family, sample, c)) return [];
+    return [broken(term(text(sample), value), "<", term("2^63", LIMIT), value)];
+  });
 }
 
 function tooLong({ sample, totalS, count }: TotalTime): LawOutcome {

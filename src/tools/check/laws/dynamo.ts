@@ -1,6 +1,7 @@
 /** The laws of Dynamo's frontend, per model. Family names are given without the prefix `dynamo_frontend_`. D01–D11. */
 import { seriesKey } from "../pages/exposition.ts";
-import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, term } from "../pages/law.ts";
+import type { LawOutcome } from "../pages/law.ts";
+import { atLeast, atMost, equal, equalAtCleanRest, lawsOf, minus, NotCheckable, plus, term } from "../pages/law.ts";
 import { indexOf } from "./over-time.ts";
 
 const law = lawsOf("dynamo-frontend", "group");
@@ -53,10 +54,7 @@ export const dynamo = [
     sentence: "output_tokens_total ≥ output_sequence_tokens sum; = at clean rest",
     needs: ["one scrape", "clean", "rest"],
     means: "Finished answers have more tokens than were streamed.",
-    check: ({ now, cleanRest }) => {
-      const [all, ended] = [now.get("output_tokens_total"), now.get("output_sequence_tokens_sum")];
-      return cleanRest ? equal(all, ended) : atLeast(all, ended);
-    },
+    check: (c) => equalAtCleanRest(c, c.now.get("output_tokens_total"), c.now.get("output_sequence_tokens_sum")),
   }),
   law("D06", {
     sentence: "inter_token_latency count ≤ output_tokens_total − time_to_first_token count",

@@ -3,7 +3,7 @@ import type { Case } from "../pages/case.ts";
 import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } from "../pages/catalogue.ts";
 import { isOfKnownServer } from "../pages/dialects.ts";
 import type { FaultKind, ScrapedFamily, ScrapedSample } from "../pages/exposition.ts";
-import { numberText, seriesText } from "../pages/exposition.ts";
+import { eachSample, numberText, seriesText } from "../pages/exposition.ts";
 import { atLeast, atMost, complaint, equal, type LawOutcome, lawsOf, type Mismatch, term } from "../pages/law.ts";
 import { type HistogramSeries, histogramsOf } from "../pages/shapes.ts";
 
@@ -129,16 +129,13 @@ export const general = [
     sentence: 'no NaN and no ±Inf, except le="+Inf" and the quantiles of an empty summary',
     means: "A value is the result of 0 divided by 0, not a number.",
     check: (c) =>
-      families(c).flatMap((family) =>
-        family.samples.flatMap((sample): Mismatch[] => {
-          if (isDcgmBlank(sample))
-            return [{ ...complaint(`${value(sample).text} is DCGM's blank`, 0), known: DCGM_BLANK }];
-          if (Number.isFinite(sample.value)) return [];
-          if (family.type === "summary" && sample.labels.quantile !== undefined && Number.isNaN(sample.value))
-            return [];
-          return [complaint(`${value(sample).text} is ${numberText(sample.value)}`, sample.value)];
-        }),
-      ),
+      eachSample(c.look.exposition, (sample, { type }): Mismatch[] => {
+        if (isDcgmBlank(sample))
+          return [{ ...complaint(`${value(sample).text} is DCGM's blank`, 0), known: DCGM_BLANK }];
+        if (Number.isFinite(sample.value)) return [];
+        if (type === "summary" && sample.labels.quantile !== undefined && Number.isNaN(sample.value)) return [];
+        return [complaint(`${value(sample).text} is ${numberText(sample.value)}`, sample.value)];
+      }),
   }),
   law("G05", {
     sentence: "the bucket counts of a histogram do not fall with rising le",
@@ -190,29 +187,24 @@ export const general = [
     tolerance: "1e-9",
     means: "A count is an average, or a number was subtracted twice.",
     check: (c) =>
-      families(c).flatMap((family) =>
-        family.samples.flatMap((sample): LawOutcome[] => {
-          if (!Number.isFinite(sample.value)) return [];
-          if (!isCounted(sample, family))
-            return family.type === "counter" ? [atLeast(value(sample), term("0", 0))] : [];
-          const whole = Math.max(0, Math.round(sample.value));
-          return [equal(value(sample), term("a whole number of at least 0", whole), 1e-9 * Math.max(1, whole))];
-        }),
-      ),
+      eachSample(c.look.exposition, (sample, family): LawOutcome[] => {
+        if (!Number.isFinite(sample.value)) return [];
+        if (!isCounted(sample, family)) return family.type === "counter" ? [atLeast(value(sample), term("0", 0))] : [];
+        const whole = Math.max(0, Math.round(sample.value));
+        return [equal(value(sample), term("a whole number of at least 0", whole), 1e-9 * Math.max(1, whole))];
+      }),
   }),
   law("G15", {
     sentence: "shares are within [0, 1], even if their names say percent",
     means: "The value is a percentage or a number of blocks, not a share.",
     looksLike: "max − used as the fraction of KV blocks",
     check: (c) =>
-      families(c).flatMap((family) =>
-        family.samples.flatMap((sample): LawOutcome[] => {
-          if (family.type === "histogram" || !isFraction(sample)) return [];
-          if (sample.value === -1 && NOT_AVAILABLE.test(sample.name) && c.versionOf("vllm") === "V0")
-            return [{ ...atLeast(value(sample), term("0", 0))!, known: HIT_RATE_NOT_AVAILABLE }];
-          return [atMost(value(sample), term("1", 1)), atLeast(value(sample), term("0", 0))];
-        }),
-      ),
+      eachSample(c.look.exposition, (sample, { type }): LawOutcome[] => {
+        if (type === "histogram" || !isFraction(sample)) return [];
+        if (sample.value === -1 && NOT_AVAILABLE.test(sample.name) && c.versionOf("vllm") === "V0")
+          return [{ ...atLeast(value(sample), term("0", 0))!, known: HIT_RATE_NOT_AVAILABLE }];
+        return [atMost(value(sample), term("1", 1)), atLeast(value(sample), term("0", 0))];
+      }),
   }),
   law("G18", {
     sentence: "counters end in _total, and other types do not, except for known families",

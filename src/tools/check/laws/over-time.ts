@@ -1,7 +1,8 @@
 /** The laws that hold for every metrics page from scrape to scrape, and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../pages/case.ts";
 import { isAmbient } from "../pages/catalogue.ts";
-import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, seriesText } from "../pages/exposition.ts";
+import type { Exposition, ScrapedFamily, ScrapedSample } from "../pages/exposition.ts";
+import { eachSample, seriesKey, seriesText } from "../pages/exposition.ts";
 import {
   atLeast,
   atMost,
@@ -33,13 +34,11 @@ export function indexOf({ families }: Exposition): Map<string, ScrapedSample> {
 function pairs(
   c: Case,
 ): { readonly family: ScrapedFamily; readonly now: ScrapedSample; readonly before: ScrapedSample }[] {
-  const before = indexOf(c.before.exposition);
-  return [...c.look.exposition.families.values()].flatMap((family) =>
-    family.samples.flatMap((now) => {
-      const earlier = before.get(seriesKey(now));
-      return earlier ? [{ family, now, before: earlier }] : [];
-    }),
-  );
+  const earlier = indexOf(c.before.exposition);
+  return eachSample(c.look.exposition, (now, family) => {
+    const before = earlier.get(seriesKey(now));
+    return before ? [{ family, now, before }] : [];
+  });
 }
 
 const text = ({ name, labels }: ScrapedSample): string => seriesText(name, labels);
@@ -190,8 +189,8 @@ export const overTime = [
     means: "Requests or blocks are still counted as running, waiting or in use although the server is idle.",
     looksLike: "vllm#22545, vllm#29928, dynamo#2576, sglang#4244: leaks and stale gauges; a router starves the pod",
     check: (c) => {
-      const gauges = [...c.look.exposition.families.values()].flatMap(({ samples }) =>
-        samples.filter(({ name, labels }) => c.look.page.isUnderWay(name, labels)),
+      const gauges = eachSample(c.look.exposition, (sample) =>
+        c.look.page.isUnderWay(sample.name, sample.labels) ? [sample] : [],
       );
       if (gauges.length === 0) throw new NotCheckable("no gauge of what is under way here");
       c.needRest();

@@ -292,11 +292,10 @@ export const tritonLaws = [
           `all metrics of ${c.now.group.model} are ahead of its statistics, which start again at 0 when a loaded model is loaded again`,
           "always",
         );
-      const outcomes: LawOutcome[] = [
+      return [
         ...pairs.map(([fromStatistics, fromMetrics]) => equal(fromStatistics, fromMetrics)),
         atLeast(term("stats: success µs", Number(success?.ns ?? 0) / 1000), c.now.get(REQUEST_DURATION)),
       ];
-      return outcomes;
     },
   }),
   page("N12", {

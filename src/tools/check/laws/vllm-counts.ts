@@ -1,6 +1,7 @@
 /** vLLM's laws that tokens and requests are counted once, and alike in all families. V09–V31. */
 import type { Case } from "../pages/case.ts";
-import { atLeast, atMost, equal, floatTolerance, lawsOf, minus, plus, type Term, term } from "../pages/law.ts";
+import type { Term } from "../pages/law.ts";
+import { atLeast, atMost, equal, equalAtCleanRest, floatTolerance, lawsOf, minus, plus, term } from "../pages/law.ts";
 import type { Reading } from "../pages/reading.ts";
 
 const law = lawsOf("vllm", "group");
@@ -108,10 +109,7 @@ export const counts = [
     needs: CLEAN_REST,
     means:
       "Finished requests have more tokens than were generated. At clean rest: tokens were generated that belong to no finished request.",
-    check: ({ now, cleanRest }) => {
-      const [all, ended] = [now.get("generation_tokens_total"), now.get("request_generation_tokens_sum")];
-      return cleanRest ? equal(all, ended) : atLeast(all, ended);
-    },
+    check: (c) => equalAtCleanRest(c, c.now.get("generation_tokens_total"), c.now.get("request_generation_tokens_sum")),
   }),
   law("V22", {
     sentence: "prompt_tokens_total ≥ request_prompt_tokens_sum if the engine aborted no request; = at clean rest",
@@ -206,10 +204,7 @@ export const counts = [
     needs: CLEAN_REST,
     means: "The preemptions of requests do not match those of the engine.",
     looksLike: "vllm#5051",
-    check: ({ now, cleanRest }) => {
-      const [all, ended] = [now.get("num_preemptions_total"), now.get("request_num_preemptions_sum")];
-      return cleanRest ? equal(all, ended) : atLeast(all, ended);
-    },
+    check: (c) => equalAtCleanRest(c, c.now.get("num_preemptions_total"), c.now.get("request_num_preemptions_sum")),
   }),
   law("V28", {
     sentence: "no prompt or answer is longer than max_model_len, nor both together",
@@ -287,11 +282,11 @@ export const timeLaws = [
     tolerance: "1e-9 relative per observation",
     means:
       "Decode time must be the sum of the token gaps. A gap was lost at a preemption, or the first token counts as a gap.",
-    check: ({ now, cleanRest }) => {
-      const gaps = now.of("inter_token_latency_seconds");
-      const decode = now.get("request_decode_time_seconds_sum");
+    check: (c) => {
+      const gaps = c.now.of("inter_token_latency_seconds");
+      const decode = c.now.get("request_decode_time_seconds_sum");
       const tolerance = floatTolerance(gaps.sum.value, decode.value, gaps.count.value);
-      return cleanRest ? equal(gaps.sum, decode, tolerance) : atLeast(gaps.sum, decode, tolerance);
+      return equalAtCleanRest(c, gaps.sum, decode, tolerance);
     },
   }),
   law("V29", {

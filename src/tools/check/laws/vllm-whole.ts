@@ -27,19 +27,17 @@ const REASONS = ["stop", "length", "abort", "error", "repetition"];
 const SAMPLES_LEAST = 200;
 const SAMPLED_TOLERANCE = 0.05;
 
-/** Integral of a gauge over a window that starts and ends at rest. The server may also be idle within it. */
-interface Window {
-  readonly startQueueS: number;
-  readonly startInferenceS: number;
-  readonly startPreemptions: number;
-  lastAtS: number;
-  last: number;
-  integral: number;
-  /** Number of scrapes under load. `sum` and `squares` add up the gauge and its square. */
-  samples: number;
-  sum: number;
-  squares: number;
-}
+/**
+ * Integral of a gauge over a window that starts and ends at rest. The server may also be idle within it. `samples`: number of
+ * scrapes under load. `sum` and `squares` add up the gauge and its square.
+ */
+const windowFrom = ({ now, look }: Case) => ({
+  startQueueS: now.get("request_queue_time_seconds_sum").value,
+  startInferenceS: now.get("request_inference_time_seconds_sum").value,
+  startPreemptions: now.get("num_preemptions_total").value,
+  ...{ lastAtS: look.atS, last: 0, integral: 0, samples: 0, sum: 0, squares: 0 },
+});
+type Window = ReturnType<typeof windowFrom>;
 
 /** Adds this scrape to the window. Returns the window if it has just ended and had enough scrapes, else null. */
 function windowEnding(c: Case, gauge: number): Window | null {
@@ -57,12 +55,7 @@ function windowEnding(c: Case, gauge: number): Window | null {
   if (underway > 0) return null;
   const isLong = open !== undefined && open.samples >= SAMPLES_LEAST;
   if (open && !isLong && open.integral > 0) return null;
-  c.memory.set("window", {
-    startQueueS: c.now.get("request_queue_time_seconds_sum").value,
-    startInferenceS: c.now.get("request_inference_time_seconds_sum").value,
-    startPreemptions: c.now.get("num_preemptions_total").value,
-    ...{ lastAtS: c.look.atS, last: 0, integral: 0, samples: 0, sum: 0, squares: 0 },
-  } satisfies Window);
+  c.memory.set("window", windowFrom(c));
   return isLong ? open : null;
 }
 

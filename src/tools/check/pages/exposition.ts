@@ -111,6 +111,14 @@ export interface Unreadable {
 
 export const FAULTS_KEPT = 50;
 
+/** Returns what `judge` makes of each sample of a page, in the page's order. */
+export function eachSample<T>(
+  { families }: Exposition,
+  judge: (sample: ScrapedSample, family: ScrapedFamily) => readonly T[],
+): T[] {
+  return [...families.values()].flatMap((family) => family.samples.flatMap((sample) => judge(sample, family)));
+}
+
 /** Returns the same key for equal label sets in any order. `without`: a label to leave out. */
 export function labelKey(labels: ScrapedLabels, without = ""): string {
   const names = Object.keys(labels);

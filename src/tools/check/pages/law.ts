@@ -107,6 +107,11 @@ export function atLeast(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value >= right.value - tolerance ? null : { left, relation: "≥", right };
 }
 
+/** Requires that the left side is at least the right one, and equal to it at clean rest. */
+export function equalAtCleanRest({ cleanRest }: Case, left: Term, right: Term, tolerance = 0): LawOutcome {
+  return cleanRest ? equal(left, right, tolerance) : atLeast(left, right, tolerance);
+}
+
 /** Makes a side of a comparison from its name in reports and its value. */
 export function term(text: string, value: number): Term {
   return { text, value };

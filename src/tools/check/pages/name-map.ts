@@ -2,6 +2,7 @@
  * Reads a mapping of names: which family of a custom engine stands for which family of a dialect. Refuses a family that the
  * dialect does not have, because a misspelt one would silently weaken the check.
  */
+import { isObject } from "../../../base/json-object.ts";
 import { dialects } from "./dialects.ts";
 import type { ScrapedLabels } from "./exposition.ts";
 import { familyNames } from "./families.ts";
@@ -67,7 +68,7 @@ function readTarget(text: string): { readonly name: string; readonly labels: Scr
 
 /** Validates a mapping. Returns it, or a sentence that says why it is refused. Never throws. */
 export function readNameMap(json: unknown): NameMap | string {
-  if (!isRecord(json)) return `must be an object with dialect, families and, optionally, labels`;
+  if (!isObject(json)) return `must be an object with dialect, families and, optionally, labels`;
   const odd = Object.keys(json).find((key) => !KEYS.includes(key));
   if (odd !== undefined) return `"${odd}" is unknown; accepted are ${KEYS.join(", ")}`;
   const { dialect, families, labels = {} } = json;
@@ -88,7 +89,5 @@ export function readNameMap(json: unknown): NameMap | string {
   return map;
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isTexts = (value: unknown): value is Record<string, string> =>
-  isRecord(value) && Object.values(value).every((text) => typeof text === "string");
+  isObject(value) && Object.values(value).every((text) => typeof text === "string");

@@ -15,9 +15,9 @@ export interface Bucket {
 export interface HistogramSeries {
   readonly labels: Readonly<Record<string, string>>;
   /** Buckets sorted by rising `le`, whatever the order of the text. */
-  readonly buckets: readonly Bucket[];
-  readonly sum: ScrapedSample | null;
-  readonly count: ScrapedSample | null;
+  readonly buckets: Bucket[];
+  sum: ScrapedSample | null;
+  count: ScrapedSample | null;
   /** Line number of the first sample, from 1. */
   readonly line: number;
 }
@@ -29,14 +29,7 @@ export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] 
   if (family.type !== "histogram") return [];
   const cached = cache.get(family);
   if (cached) return cached;
-  interface HistogramDraft {
-    labels: Record<string, string>;
-    buckets: Bucket[];
-    sum: ScrapedSample | null;
-    count: ScrapedSample | null;
-    line: number;
-  }
-  const bySet = new Map<string, HistogramDraft>();
+  const bySet = new Map<string, HistogramSeries>();
   for (const sample of family.samples) {
     const key = labelKey(sample.labels, "le");
     let open = bySet.get(key);

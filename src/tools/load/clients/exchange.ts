@@ -1,7 +1,7 @@
 /** Follows one request from its first byte to the last byte of its answer. */
 
 import { GrowingBytes } from "../../../base/growing-bytes.ts";
-import { jsonObjectIn, looseObject } from "../../../base/json-object.ts";
+import { jsonObjectIn, looseObject, parsedJson } from "../../../base/json-object.ts";
 import { Answer, type Patterns, tooMuch } from "../answers/answer.ts";
 import { errorIn, messageOf } from "../answers/error-forms.ts";
 import { EventStream } from "../answers/event-stream.ts";
@@ -211,12 +211,4 @@ function errorText(text: string): string {
   if (value === undefined) return quoted(text) || "no text";
   const { error, message, detail } = looseObject(value) ?? {};
   return quoted(messageOf(error ?? message ?? detail ?? value));
-}
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -4,7 +4,7 @@ import { openTrace, rowShapeOf } from "../../../workloads/open.ts";
 import type { SkippedRows } from "../../../workloads/skipped-rows.ts";
 import type { Timestamps } from "../../../workloads/timestamps.ts";
 import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "../../../workloads/trace.ts";
-import type { Dataset, Turn } from "../requests/types.ts";
+import type { Turn } from "../requests/types.ts";
 import { custom } from "./custom.ts";
 import { mooncakeDataset, promptOfIds, type Writers } from "./mooncake.ts";
 import { type DatedTurn, inOrder, isBad } from "./rows.ts";
@@ -59,7 +59,12 @@ export interface DatasetOptions {
 }
 
 /** A dataset with warm-up prompts. They are endless, and share no beginning with the measured prompts. */
-export interface LoadDataset extends Dataset {
+export interface LoadDataset {
+  readonly name: string;
+  /** Number of turns. Null if there are as many as needed. */
+  readonly total: number | null;
+  /** Yields the turns, sorted by arrival if they have times. `seed` is for generated datasets. */
+  turns(seed: number): Iterable<Turn | BadLine>;
   warmUp(seed: number): Iterable<Turn>;
   /**
    * Source of the length of a generated prompt: counted by the server, exact because the prompt is ids, or estimated with words
@@ -127,18 +132,10 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
   const text = new PromptWriter(measured);
   const writer = chat || name === "multi_turn" ? text : new PromptWriter(null);
   const lengths = writer !== text ? "ids" : measured.measured ? "counted" : "estimated";
-  const close = () => {};
   if (isMadeUp) {
     const make = madeUp(options, writer);
-    return {
-      name,
-      total: null,
-      turns: (seed) => make(new Streams(seed)),
-      warmUp: (seed) => make(new Streams(seed, true)),
-      lengths,
-      rows: () => NO_ROWS,
-      close,
-    };
+    const turns = (seed: number) => make(new Streams(seed));
+    return { name, total: null, turns, warmUp: (seed) => make(new Streams(seed, true)), lengths, rows: () => NO_ROWS };
   }
   const warmUp = (seed: number) =>
     random(
@@ -154,15 +151,8 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
       if (seed !== options.seed) shuffle(order, new Streams(seed).of("order"));
       return [...bad, ...order];
     };
-    return {
-      name,
-      total: turns.length,
-      turns: shuffled,
-      warmUp,
-      lengths,
-      rows: () => ({ times: null, passed }),
-      close,
-    };
+    const rows = () => ({ times: null, passed });
+    return { name, total: turns.length, turns: shuffled, warmUp, lengths, rows };
   }
   // Open the file now, so that an unreadable path is reported before anything is sent.
   if (path !== "-") new TraceFile(path!).close();
@@ -177,7 +167,6 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
     warmUp,
     lengths,
     rows: () => rows,
-    close,
   };
 }
 

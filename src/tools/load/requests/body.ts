@@ -1,7 +1,7 @@
 /** Makes the body of a request from a turn, its conversation so far, and the options, with one function per API. */
 import { TraceError } from "../../../workloads/trace.ts";
 import { DIALECTS, type LoadDialect } from "./dialects.ts";
-import { type TritonInputs, tensorsOf } from "./tensors.ts";
+import { optionalField, type TritonInputs, tensorsOf } from "./tensors.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
 
 /** Level of usage that is requested with `stream_options`. After a refusal by the server the next smaller level is used. */
@@ -127,9 +127,6 @@ const common = ({ stream, ignoreEos, minTokens, temperature }: BodyOptions): Rec
   ...optionalField("min_tokens", minTokens),
   ...optionalField("temperature", temperature),
 });
-
-const optionalField = (name: string, value: number | null): Record<string, number> =>
-  value === null ? {} : { [name]: value };
 
 /** Returns the messages that a turn adds to its conversation. Throws a TraceError for token ids. */
 export function messagesOf({ prompt }: Turn): readonly ConversationMessage[] {

@@ -90,7 +90,8 @@ export function tensorsOf(model: TritonInputs, text: string, turn: Turn, options
   });
 }
 
-const optionalField = (name: string, value: number | null) => (value === null ? {} : { [name]: value });
+/** Returns an object with the field. Empty if the value is null. */
+export const optionalField = (name: string, value: number | null) => (value === null ? {} : { [name]: value });
 
 const WRITERS: Readonly<Record<string, readonly [bytes: number, write: (view: DataView, value: number) => void]>> = {
   BOOL: [1, (view, value) => view.setUint8(0, value)],

@@ -1,6 +1,5 @@
 /** Types of requests and their records, shared by datasets, clients, measures and reports. */
 
-import type { BadLine } from "../../../workloads/trace.ts";
 import type { ReportRecord } from "../../report/result.ts";
 
 export interface ConversationMessage {
@@ -30,15 +29,6 @@ export interface Turn {
   readonly whole?: true;
   /** Additional fields of the request's body. They override all others. */
   readonly extra: Readonly<Record<string, unknown>>;
-}
-
-export interface Dataset {
-  readonly name: string;
-  /** Number of turns. Null if there are as many as needed. */
-  readonly total: number | null;
-  /** Yields the turns, sorted by arrival if they have times. `seed` is for generated datasets. */
-  turns(seed: number): Iterable<Turn | BadLine>;
-  close(): void;
 }
 
 /** Why a request has no complete answer. */

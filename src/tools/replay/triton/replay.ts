@@ -124,14 +124,9 @@ export class TritonReplay {
   /** Submits due requests: in a closed loop up to `most`, in an open loop those that have arrived. */
   #fill(most: number): void {
     const { clock, pace } = this.options;
-    const nowUs = clock.now() - this.#fromUs;
     const { counts } = this;
-    const arrivals = this.#arrivals;
-    for (let { next } = arrivals; next !== undefined && counts.unfinished < most; { next } = arrivals) {
-      if (pace.kind === "open" && next.arrivalUs > nowUs) break;
-      this.#submit(next);
-      arrivals.advance();
-    }
+    const untilUs = pace.kind === "open" ? clock.now() - this.#fromUs : Number.POSITIVE_INFINITY;
+    this.#arrivals.fill(() => counts.unfinished < most, untilUs);
     counts.pendingPeak = Math.max(counts.pendingPeak, this.#served.statistics.reporter.pending);
   }
 

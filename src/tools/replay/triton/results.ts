@@ -1,54 +1,23 @@
 /** The results of a Triton replay, as numbers for the table and `--json`. */
+
 import { FAILURE_REASONS, type Reason, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 import type { TritonServer } from "../../../servers/triton/inference/server.ts";
 import type { ModelStatistics } from "../../../servers/triton/inference/statistics.ts";
+import { decimal, grouped } from "../table.ts";
 import type { TritonReplay } from "./replay.ts";
 
-export interface TritonModelResults {
-  readonly name: string;
-  readonly version: number;
-  readonly success: number;
-  /** Number of failures by reason, without reasons that did not occur. */
-  readonly failures: Readonly<Record<string, number>>;
-  readonly inferences: number;
-  readonly executions: number;
-  /** Inferences per execution; null: no execution. */
-  readonly batch: number | null;
-  /** Mean time of successful requests in milliseconds; null: no successful request. */
-  readonly queue_ms: number | null;
-  readonly compute_ms: number | null;
-  readonly cache_hits: number;
-  readonly cache_misses: number;
-}
-
-export interface TritonResults {
-  readonly schema: "understudy-replay-triton/1";
-  readonly trace: { readonly name: string; readonly format: string };
-  readonly model: string;
-  readonly triton_version: string;
-  readonly duration_s: number;
-  readonly requests: {
-    readonly arrived: number;
-    readonly finished: number;
-    readonly unfinished: number;
-    /** Number of failed requests by error message. */
-    readonly failed: Readonly<Record<string, number>>;
-    readonly bad_lines: number;
-  };
-  readonly requests_per_s: number;
-  readonly pending_peak: number;
-  /** Time from arrival to last response of finished requests; null: no request finished. */
-  readonly latency_ms: Readonly<Record<"mean" | "p50" | "p90" | "p99", number | null>>;
-  /** The model, and the other models of an ensemble. */
-  readonly models: readonly TritonModelResults[];
-}
+export type TritonResults = ReturnType<typeof tritonResults>;
 
 export function tritonResults(
   replay: TritonReplay,
   server: TritonServer,
   durationUs: number,
-  about: Pick<TritonResults, "trace" | "model"> & { readonly badLines: number },
-): TritonResults {
+  about: {
+    readonly trace: { readonly name: string; readonly format: string };
+    readonly model: string;
+    readonly badLines: number;
+  },
+) {
   const { counts, latenciesUs } = replay;
   const at = (share: number) => {
     const { length } = latenciesUs;
@@ -56,7 +25,7 @@ export function tritonResults(
   };
   const sum = latenciesUs.reduce((total, us) => total + us, 0);
   return {
-    schema: "understudy-replay-triton/1",
+    schema: "understudy-replay-triton/1" as const,
     trace: about.trace,
     model: about.model,
     triton_version: server.facts.version,
@@ -65,13 +34,16 @@ export function tritonResults(
       arrived: counts.arrived,
       finished: counts.finished,
       unfinished: counts.unfinished,
+      /** Number of failed requests by error message. */
       failed: Object.fromEntries(counts.failed),
       bad_lines: about.badLines,
     },
     requests_per_s: durationUs > 0 ? counts.finished / (durationUs / 1e6) : 0,
     pending_peak: counts.pendingPeak,
+    /** Time from arrival to last response of finished requests; null: no request finished. */
     latency_ms: { mean: ratio(sum / 1000, latenciesUs.length), p50: at(0.5), p90: at(0.9), p99: at(0.99) },
-    models: server.served.map(({ name, version, statistics }): TritonModelResults => {
+    /** The model, and the other models of an ensemble. */
+    models: server.served.map(({ name, version, statistics }) => {
       const { inferences, executions, success, spans, cacheHit, cacheMiss } = statistics;
       const us = (span: (typeof SPANS)[number]) => spans[SPANS.indexOf(span)]!;
       const computeUs = us("compute_input") + us("compute_infer") + us("compute_output");
@@ -79,10 +51,13 @@ export function tritonResults(
         name,
         version,
         success: success.count,
+        /** Number of failures by reason, without reasons that did not occur. */
         failures: failuresOf(statistics),
         inferences,
         executions,
+        /** Inferences per execution; null: no execution. */
         batch: ratio(inferences, executions),
+        /** Mean time of successful requests in milliseconds; null: no successful request. */
         queue_ms: ratio(us("queue") / 1000, success.count),
         compute_ms: ratio(computeUs / 1000, success.count),
         cache_hits: cacheHit.count,
@@ -106,7 +81,7 @@ const ratio = (of: number, by: number): number | null => (by === 0 ? null : of /
 /** Formats the results as a table. `wallUs`: real time of the replay in microseconds, which the results do not contain. */
 export function tritonTable(results: TritonResults, wallUs: number): string {
   const { requests, latency_ms: latency } = results;
-  const failed = Object.entries(requests.failed).map(([why, count]) => `  ${whole(count)} failed: ${why.trim()}`);
+  const failed = Object.entries(requests.failed).map(([why, count]) => `  ${grouped(count)} failed: ${why.trim()}`);
   const width = Math.max(5, ...results.models.map(({ name }) => name.length)) + 2;
   const row = (name: string, cells: readonly string[]) =>
     name.padEnd(width) + cells.map((cell) => cell.padStart(12)).join("");
@@ -119,19 +94,17 @@ export function tritonTable(results: TritonResults, wallUs: number): string {
     row("model", ["requests", "inferences", "executions", "batch", "queue, ms", "compute, ms"]),
     ...results.models.map((model) =>
       row(model.name, [
-        ...[model.success, model.inferences, model.executions].map(whole),
+        ...[model.success, model.inferences, model.executions].map(grouped),
         ...[model.batch, model.queue_ms, model.compute_ms].map(fine),
       ]),
     ),
     "",
-    `requests    ${whole(requests.finished)} of ${whole(requests.arrived)} finished${requests.unfinished > 0 ? `, ${whole(requests.unfinished)} unfinished` : ""}${requests.bad_lines > 0 ? `, ${whole(requests.bad_lines)} bad lines` : ""}`,
+    `requests    ${grouped(requests.finished)} of ${grouped(requests.arrived)} finished${requests.unfinished > 0 ? `, ${grouped(requests.unfinished)} unfinished` : ""}${requests.bad_lines > 0 ? `, ${grouped(requests.bad_lines)} bad lines` : ""}`,
     ...failed,
     `throughput  ${fine(results.requests_per_s)} requests/s`,
-    `pending     ${whole(results.pending_peak)} at most`,
+    `pending     ${grouped(results.pending_peak)} at most`,
     `simulated   ${fine(results.duration_s)} s in ${fine(wallUs / 1e6)} s of wall time`,
   ].join("\n");
 }
 
-const whole = (value: number) => value.toLocaleString("en-US");
-const fine = (value: number | null) =>
-  value === null ? "-" : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const fine = (value: number | null) => (value === null ? "-" : decimal(value));

@@ -7,7 +7,7 @@ import { AlikeResponses } from "../../../../src/servers/triton/grpc/alike-respon
 import { type InferMessage, readInfer, wishOf } from "../../../../src/servers/triton/grpc/infer-request.ts";
 import { ResponseWriter, responseHead } from "../../../../src/servers/triton/grpc/infer-response.ts";
 import { ruleBody } from "../../../../src/servers/triton/grpc/rule-body.ts";
-import type { InferParameters, ParameterValue } from "../../../../src/servers/triton/inference/request.ts";
+import type { InferParameters } from "../../../../src/servers/triton/inference/request.ts";
 import { invalidArg } from "../../../../src/servers/triton/model-config/status.ts";
 import {
   type Datatype,
@@ -17,6 +17,7 @@ import {
 } from "../../../../src/servers/triton/tensors/datatypes.ts";
 import { Real } from "../../../../src/servers/triton/tensors/json-nodes.ts";
 import { SharedMemory } from "../../../../src/servers/triton/tensors/shared-memory.ts";
+import type { ParameterValue } from "../../../../src/servers/triton/tensors/tensor-json.ts";
 import { HeldMessages } from "../../../../src/wire/grpc/held-messages.ts";
 import { MessageRoom } from "../../../../src/wire/protobuf/message-room.ts";
 import { times } from "../../../size.ts";

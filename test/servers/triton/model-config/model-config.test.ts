@@ -6,13 +6,13 @@ import { join } from "node:path";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import { configFromJson, configTexts } from "../../../../src/servers/triton/model-config/config-json.ts";
 import { normalized } from "../../../../src/servers/triton/model-config/normalize.ts";
-import { type ConfigMessage, parsePbtxt } from "../../../../src/servers/triton/model-config/pbtxt.ts";
+import { type ConfigMessage, pbtxtInPieces } from "../../../../src/servers/triton/model-config/pbtxt.ts";
 import { ROOT } from "../../../../src/servers/triton/model-config/schema.ts";
 import { wrongConfig } from "../../../../src/servers/triton/model-config/validate.ts";
 import { wrongGroups, wrongTensors } from "../../../../src/servers/triton/model-config/validate-tensors.ts";
 import { Repository } from "../../../../src/servers/triton/models/repository.ts";
 
-const parse = (text: string, later = true) => parsePbtxt(text, ROOT, later);
+const parse = (text: string, later = true) => atOnce(pbtxtInPieces(text, ROOT, later));
 const model = (text: string, folder = "m") => atOnce(normalized(parse(text), folder, []));
 const wrong = (text: string) => {
   const config = model(text);

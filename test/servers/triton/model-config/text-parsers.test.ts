@@ -1,7 +1,8 @@
 /** Tests that each parser of texts from clients and operators ends, with bounded time and memory per byte of any text. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { parsePbtxt } from "../../../../src/servers/triton/model-config/pbtxt.ts";
+import { atOnce } from "../../../../src/base/pieces.ts";
+import { pbtxtInPieces } from "../../../../src/servers/triton/model-config/pbtxt.ts";
 import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
 import { times } from "../../../size.ts";
 
@@ -40,7 +41,7 @@ const JSON_TEXTS: Readonly<Record<string, string>> = {
   escapes: filled("\\u0041", '"', '"'),
   blanks: filled(" "),
 };
-const pbtxt = (text: string) => parsePbtxt(text, "ModelConfig", true);
+const pbtxt = (text: string) => atOnce(pbtxtInPieces(text, "ModelConfig", true));
 const json = (text: string) => parseRapidJson(Buffer.from(text));
 
 /** Returns the CPU time for a text, which may be refused, in milliseconds. */

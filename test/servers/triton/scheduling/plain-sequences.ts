@@ -63,11 +63,6 @@ export class PlainSequences<R extends SequenceMember> {
       strategy.kind === "direct" ? [] : each(instances, () => new PlainBatcher({ ...strategy, ...more }));
   }
 
-  get waiting(): number {
-    const inSequences = this.#sequences.flatMap(({ left }) => left).length;
-    return this.#batchers.reduce((all, { waiting }) => all + waiting, inSequences + this.#cancelled.length);
-  }
-
   /** Returns false if the request's sequence has not begun. */
   enqueue(request: R, nowUs: number): boolean {
     let own = this.#open(request.sequenceId);

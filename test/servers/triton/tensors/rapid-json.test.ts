@@ -166,7 +166,8 @@ test("an output with a new shape or type is not written from the cache of the ol
   };
   const said = (datatype: Datatype, shape: number[], numbers: Parameters<typeof bytesOf>[0]) => {
     const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(numbers) }];
-    const model = { id: "", name: "m", version: 1, batched: false, labels: new Map() };
+    const config = { name: "m", version_policy: {} };
+    const model = { name: "m", version: 1, config, labels: new Map() };
     return wholeBody(atOnce(inferBody({ outputs, parameters: [] }, model, wish)));
   };
   const of = (datatype: string, shape: string, data: string) =>

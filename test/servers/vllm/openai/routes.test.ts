@@ -1,4 +1,5 @@
 /** Duties of the routes besides answers: order of arrival, disconnects, oversized bodies, counts and logs. */
+
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
@@ -12,10 +13,10 @@ import { responses } from "../../../../src/servers/vllm/responses/dialect.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 import { application } from "../../../../src/wire/http/elysia.ts";
-import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import type { RouteTable } from "../../../../src/wire/http/routes.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { fakeAccounting, fakeKernel } from "../../../kernel/fake-kernel.ts";
+import { LOCAL } from "../../../wire/http1/local-options.ts";
 
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
@@ -107,14 +108,7 @@ class TestServer {
     );
     const app = application(this.table);
     this.#server = new HttpServer(app, {
-      hostname: "127.0.0.1",
-      port: 0,
-      tls: undefined,
-      reusePort: false,
-      frontLimits: FRONT_LIMITS,
-      clock: new WallClock(),
-      warn: () => {},
-      epochSeconds: () => 0,
+      ...{ ...LOCAL, clock: new WallClock() },
     });
   }
 

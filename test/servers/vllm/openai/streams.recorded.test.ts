@@ -2,6 +2,7 @@
  * The server's answers equal those of vLLM 0.33 byte for byte. Each recorded case is played over a socket, with the same request
  * and the same tokens. Before the comparison, placeholders replace the values that change per run.
  */
+
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
@@ -13,11 +14,11 @@ import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 import { application } from "../../../../src/wire/http/elysia.ts";
-import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "../../../conformance/scripted-engine.ts";
 import { fakeAccounting, fakeKernel } from "../../../kernel/fake-kernel.ts";
+import { LOCAL } from "../../../wire/http1/local-options.ts";
 
 interface Exchange {
   readonly request: RawRequest;
@@ -171,13 +172,8 @@ class CaseServer {
       ),
     );
     this.#server = new HttpServer(app, {
-      hostname: "127.0.0.1",
-      port: 0,
-      tls: undefined,
-      reusePort: false,
-      frontLimits: FRONT_LIMITS,
+      ...LOCAL,
       clock: this.#clock,
-      warn: () => {},
       epochSeconds: () => Date.now() / 1000,
     });
   }

@@ -34,7 +34,6 @@ export async function read(
   for (const item of warmUp ? found.warmUp(seed) : found.turns(seed)) {
     if (items.push(item) === most) break;
   }
-  found.close();
   return items;
 }
 
