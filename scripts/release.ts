@@ -19,7 +19,6 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { SHELLS } from "../src/cli/manual/commands.ts";
 import { BUN_VERSION, CompileError, packagedRuntime, TARGETS } from "./bun-runtimes.ts";
 import { PARTS, type PackedPart } from "./packed-notice.ts";
 import { archiveOf, compressedAgain } from "./release/archive.ts";
@@ -37,6 +36,8 @@ import { sbomOf } from "./release/sbom.ts";
 import { CHART } from "./release/versions.ts";
 
 const root = new URL("../", import.meta.url).pathname;
+/** Shells whose completion scripts are in a release. */
+const SHELLS = ["bash", "zsh", "fish"];
 const REFUSED = 2;
 const INTERRUPTED = 130;
 
