@@ -31,6 +31,7 @@ export const VERSIONED: readonly VersionedPlace[] = [
     pattern: /"llm-understudy:([^"]+)"/g,
     isRequired: false,
   },
+  { part: "manual", path: "docs/understudy.1", pattern: /^\.TH .* "understudy ([^"]+)"/gm, isRequired: false },
   { part: "action in the docs", path: "docs/how-to/ci.md", pattern: /llm-understudy@v(\S+)/g, isRequired: false },
   { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: false },
 ];

@@ -53,6 +53,9 @@ describe("refused", () => {
     "deploy/compose.yaml": "services:\n  server:\n    image: llm-understudy:0.2.0\n",
     "deploy/kubernetes/vllm/server.yaml": "containers:\n  - image: llm-understudy:0.2.0\n",
     "deploy/kubernetes/vllm/rules.yaml": "kind: PrometheusRule\n",
+    "examples/testcontainers/node.ts": 'new GenericContainer("llm-understudy:0.2.0");\n',
+    "docs/understudy.1": '.TH UNDERSTUDY 1 "" "understudy 0.2.0" "User Commands"\n',
+    "docs/how-to/ci.md": "uses: llm-understudy/llm-understudy@v0.2.0\n",
     "action.yml": "inputs:\n  version:\n    default: 0.2.0\n",
   };
 
@@ -227,13 +230,14 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
   beforeAll(async () => {
     await git(folder, "clone", "--quiet", root, first);
     for (const { path, pattern } of VERSIONED) {
-      const file = join(first, path);
-      if (!existsSync(file)) continue;
-      const text = readFileSync(file, "utf8");
-      writeFileSync(
-        file,
-        text.replace(pattern, (line, version) => line.replace(version, VERSION)),
-      );
+      for (const name of new Bun.Glob(path).scanSync(first)) {
+        const file = join(first, name);
+        const text = readFileSync(file, "utf8");
+        writeFileSync(
+          file,
+          text.replace(pattern, (line, version) => line.replace(version, VERSION)),
+        );
+      }
     }
     const changes = readFileSync(join(first, "CHANGELOG.md"), "utf8");
     writeFileSync(
