@@ -142,6 +142,12 @@ test("the package is installed with npm, and Triton's flags work", async () => {
   expect([used, outputs.junit]).toEqual([[], ""]);
 });
 
+test("no arguments mean no arguments", async () => {
+  const { ok, outputs, log } = await runner.run(action, { program, args: "" }, { UNDERSTUDY_PORT: "0" });
+  expect({ ok, log }).toEqual({ ok: true, log: expect.stringContaining(": ready") });
+  await end(outputs.pid!);
+});
+
 test("errors name their cause, and red verdicts are uploaded too", async () => {
   const refused = await runner.run(action, { program, args: "--prot 1", stress: "--client reference" });
   expect(refused.ok).toBe(false);
@@ -151,6 +157,11 @@ test("errors name their cause, and red verdicts are uploaded too", async () => {
   expect(refused.used).toHaveLength(1);
   const absent = await runner.run(action, { program: "none" });
   expect([absent.ok, absent.log]).toEqual([false, "::error::understudy: ./none is not an executable file\n"]);
+  const unclosed = await runner.run(action, { program, args: "--model it's" });
+  expect([unclosed.ok, unclosed.log]).toEqual([
+    false,
+    expect.stringContaining("::error::understudy: args has a quote without an end"),
+  ]);
   const unready = await runner.run(action, { program, "wait-seconds": "soon" });
   expect(unready.log).toBe('::error::understudy: wait-seconds must be a whole number, not "soon"\n');
 });
