@@ -20,12 +20,12 @@ const IMAGE = /\bimage: *["']?llm-understudy:([^\s"']+)/g;
 
 export const VERSIONED: readonly VersionedPlace[] = [
   { part: "package", path: "package.json", pattern: /^ {2}"version": "([^"]*)"/gm, isRequired: true },
-  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm, isRequired: false },
-  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm, isRequired: false },
-  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm, isRequired: false },
-  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE, isRequired: false },
-  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE, isRequired: false },
-  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: false },
+  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm, isRequired: true },
+  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm, isRequired: true },
+  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm, isRequired: true },
+  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE, isRequired: true },
+  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE, isRequired: true },
+  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: true },
 ];
 
 /** Returns a part of a sentence for each file under `root` that does not name the version. */
