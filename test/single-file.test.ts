@@ -205,6 +205,7 @@ test.skipIf(!canMount)(
     const inside = ["unshare", "--mount", "sh", "-c", IN_FOLDER, "sh", folder, "/understudy"];
     const server = await serve([...inside, "serve", ...FAST]);
     expect(await streamed(server.url)).toContain("data: [DONE]");
+    expect(server.output()).toContain("writes      one native call for all plain tokens of a step");
     expect((await fetch(`${server.url}/metrics`)).status).toBe(200);
     expect(await server.stop()).toBe(0);
     for (const words of [
