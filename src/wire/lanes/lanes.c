@@ -1,8 +1,8 @@
 /*
- * Sends the plain tokens of a step to their sockets. Compiled at the start by the compiler in Bun (`cc` of `bun:ffi`), which has
- * no header files and finds no C library where its development files are not installed, as in most containers. So this file has
- * the types of the functions that it calls, and constants with their values on Linux. native-lanes.ts defines the addresses of the
- * functions as macros (AT_*).
+ * Sends the plain tokens of a step to their sockets. Compiled at the start by the compiler in Bun (`cc` of `bun:ffi`). The compiler
+ * has no header files, and finds no C library where the library's development files are missing, as in most containers. So this
+ * file has the types of the functions that it calls, and constants with their values on Linux. native-lanes.ts defines the
+ * addresses of the functions as macros (AT_*).
  */
 #define AF_UNIX 1
 #define SOCK_STREAM 1
