@@ -9,9 +9,19 @@ import { dirname, join } from "node:path";
 import loadOptions from "../bin/load-options.json";
 import replayOptions from "../bin/replay-options.json";
 import { run } from "./packed.ts";
-import { main, SEPARATE } from "./program.ts";
+import { main } from "./program.ts";
 import { eventually } from "./server.ts";
-import { compile, embeddedIn, type SingleFile, type StartedFile, singleFile, startServer } from "./single-file.ts";
+import {
+  compile,
+  embeddedIn,
+  type SingleFile,
+  type StartedFile,
+  SUITE_MS,
+  SUITES,
+  singleFile,
+  startServer,
+  suiteWith,
+} from "./single-file.ts";
 import { sized } from "./size.ts";
 
 setDefaultTimeout(120_000);
@@ -219,29 +229,10 @@ test.skipIf(!canMount)(
   },
 );
 
-/** Tests whose program is the file in the whole: commands, recordings, clients, and what a server reads and listens to. */
-const SUITES = [
-  ...["golden-api", "workers", "fixtures", "dataset", "truth", "tls"].map((name) => `test/conformance/${name}.test.ts`),
-  ...["recorded", "shipped", "examples"].map((name) => `test/triton/${name}.test.ts`),
-  ...["load/command", "check/cli", "replay/replay.sim", "proxy/proxy", "stress/stress"].map(
-    (name) => `test/tools/${name}.test.ts`,
-  ),
-  ...["clients/matrix", "text/tokens/model-folder", "faults/http2", "cli/health/health"].map(
-    (name) => `test/${name}.test.ts`,
-  ),
-];
-
 test.skipIf(!isHere).each(sized("pack", { sample: [], whole: SUITES }))(
   "%s passes with the file",
-  async (path) => {
-    const env = { TEST_PROGRAM: `${root}test/file-program.ts`, TEST_FILE: file.path, TEST_HOST: SEPARATE };
-    const { code, out, err } = await run([process.execPath, "test", "--timeout", "60000", path], root, env, 900_000);
-    expect({ code, failed: lines(out + err).filter((line) => line.startsWith("(fail)")) }).toEqual({
-      code: 0,
-      failed: [],
-    });
-  },
-  900_000,
+  async (path) => expect(await suiteWith(file.path, path)).toEqual({ code: 0, failed: [] }),
+  SUITE_MS,
 );
 
 test.skipIf(!isHere)("it embeds each thread and each file that its modules load by a path", () => {

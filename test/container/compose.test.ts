@@ -48,7 +48,7 @@ test("its commands are accepted, and the server listens on all addresses", () =>
 
 test("our image has the version of the package, and its containers need no right and no file to write", () => {
   for (const service of [server, load]) {
-    expect(service.image).toBe(`understudy:${version}`);
+    expect(service.image).toBe(`llm-understudy:${version}`);
     expect(service).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
   }
 });
