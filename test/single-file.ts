@@ -71,8 +71,8 @@ export async function startServer(
 }
 
 /**
- * Tests that run with the file, and with the image, in place of the sources: commands, recordings, one client of each family, and
- * everything that a server reads and listens to.
+ * Tests that run with the file, and with the image, in place of the sources. They cover commands, recordings, one client of each
+ * family, and everything that a server reads and listens to.
  */
 export const SUITES = [
   ...["golden-api", "workers", "fixtures", "dataset", "truth", "tls"].map((name) => `test/conformance/${name}.test.ts`),

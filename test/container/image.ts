@@ -16,7 +16,7 @@ export interface Image {
   readonly root: string;
   readonly config: ImageConfig;
   readonly bytes: number;
-  /** How the image was built, for the result. */
+  /** Way in which the image was built, for the result. */
   readonly built: string;
 }
 
