@@ -37,6 +37,7 @@ export class Container {
   readonly #outputRead: Promise<unknown>;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #user: readonly string[];
+  readonly #etc: string;
 
   /** Starts the image with these arguments, or its own if there are none. `folder`: for files of the container's own. */
   constructor(
@@ -45,14 +46,14 @@ export class Container {
     words: readonly string[] = [],
   ) {
     const { user, entrypoint, command, environment } = image.config;
-    const etc = join(folder, "etc");
-    mkdirSync(etc, { recursive: true });
-    writeFileSync(join(etc, "hosts"), "127.0.0.1 localhost server\n");
+    this.#etc = join(folder, "etc");
+    mkdirSync(this.#etc, { recursive: true });
+    writeFileSync(join(this.#etc, "hosts"), "127.0.0.1 localhost server\n");
     this.#environment = Object.fromEntries(environment.map((line) => line.split(/=(.*)/s).slice(0, 2)));
     this.#user = user.split(":");
     const inside = [...entrypoint, ...(words.length > 0 ? words : command)];
     const namespaces = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"];
-    this.#child = Bun.spawn([...namespaces, image.root, etc, user, environment.join("\n"), ...inside], {
+    this.#child = Bun.spawn([...namespaces, image.root, this.#etc, user, environment.join("\n"), ...inside], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     const read = async (stream: ReadableStream<Uint8Array>) => {
@@ -86,6 +87,26 @@ export class Container {
       gid,
     ];
     return run([NSENTER, ...into, ...words], "/", this.#environment);
+  }
+
+  /** Returns a command that runs a program of the machine in the container's network, with the container's names of hosts. */
+  besides(words: readonly string[]): string[] {
+    const script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"';
+    const hosts = join(this.#etc, "hosts");
+    return [
+      NSENTER,
+      "--target",
+      `${this.pid}`,
+      "--net",
+      "unshare",
+      "--mount",
+      "sh",
+      "-c",
+      script,
+      "sh",
+      hosts,
+      ...words,
+    ];
   }
 
   /**

@@ -3,14 +3,15 @@
  * as users do, buildah (image.ts).
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { version } from "../../package.json";
 import { done } from "../packed.ts";
+import { eventually } from "../server.ts";
 import { SUITE_MS, SUITES, suiteWith } from "../single-file.ts";
 import { figure, sized } from "../size.ts";
-import { composeFile } from "./compose.ts";
+import { composeFile, mountsOf } from "./compose.ts";
 import { Container } from "./container.ts";
 import { builtImage, filesUnder, type Image, readIn, removeImage, WITHOUT } from "./image.ts";
 
@@ -78,7 +79,9 @@ describe.skipIf(!isWhole)("the image", () => {
       "org.opencontainers.image.revision": commit,
     });
   });
+});
 
+describe.skipIf(!isWhole || WITHOUT.includes("ip"))("a container of the image", () => {
   test("is healthy within 2 s, and SIGTERM ends it within 1 s with code 0", async () => {
     // Other work of the machine can delay single starts.
     const runs = [];
@@ -141,6 +144,40 @@ describe.skipIf(!isWhole)("the image", () => {
     expect(value).toMatchObject({ code: 0, err: "" });
     expect(code).toBe(0);
   });
+
+  test.skipIf(WITHOUT.includes("prometheus"))(
+    "Prometheus, configured as in the Compose file, scrapes each job and loads the rules",
+    async () => {
+      const etc = join(folder, "prometheus");
+      for (const { from, to } of mountsOf(composeFile.services.prometheus))
+        cpSync(root + from, join(etc, to.replace("/etc/prometheus/", "")), { recursive: true });
+      const { value } = await within(composeFile.services.server.command!, async (container) => {
+        const words = [`--config.file=${etc}/prometheus.yml`, `--storage.tsdb.path=${etc}/data`];
+        const prometheus = Bun.spawn(container.besides(["prometheus", ...words]), {
+          stdio: ["ignore", "ignore", "ignore"],
+        });
+        const asked = async (path: string) => {
+          const script = `console.log(await (await fetch("http://127.0.0.1:9090/api/v1/${path}")).text())`;
+          return JSON.parse((await done(container.besides([process.execPath, "-e", script]), root)).out).data;
+        };
+        try {
+          let health: string[] = [];
+          await eventually(async () => {
+            const { activeTargets } = (await asked("targets")) as { activeTargets: { health: string }[] };
+            health = activeTargets.map((target) => target.health);
+            return health.length > 0 && !health.includes("unknown");
+          });
+          const { groups } = (await asked("rules")) as { groups: unknown[] };
+          return { health, groups: groups.length };
+        } finally {
+          prometheus.kill();
+          await prometheus.exited;
+        }
+      });
+      expect(value.health).toEqual(["up", "up", "up", "up"]);
+      expect(value.groups).toBeGreaterThan(3);
+    },
+  );
 });
 
 /** Mounts the folders of the tests into the image, in a mount namespace of its own, and runs the rest of the words. */

@@ -27,6 +27,7 @@ const NAME = "localhost/understudy";
 
 /** Builds the image in `folder`, with this commit as a label. `without`: a reason to do without buildah. */
 export async function builtImage(folder: string, commit: string, without?: string): Promise<Image> {
+  if (process.getuid?.() !== 0) throw new Error("needs root, to change the root folder and the user");
   const release = RELEASES[argument("SYSTEM")];
   if (release === undefined) throw new Error(`no release of Debian is known for ${argument("SYSTEM")}`);
   const system = join(folder, "system");
