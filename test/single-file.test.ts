@@ -288,12 +288,24 @@ describe.skipIf(!isHere)("scripts/compile.ts", () => {
     [["--target", "windows-x64"], "--target windows-x64: must be linux-x64 or linux-arm64 or darwin-arm64"],
     [["--runtime", "/missing"], "/missing cannot be read (ENOENT)"],
     [["--runtime", "package.json"], "package.json is not a program for linux-x64"],
+    [["--runtime", "/bin/true"], `/bin/true is not Bun ${Bun.version}, which package.json names`],
     [
       ["--target", "linux-arm64", "--runtime", process.execPath],
       `${process.execPath} is not a program for linux-arm64`,
     ],
   ])("%j is refused", async (words, why) => {
     expect(await compile("--target", "linux-x64", ...words)).toEqual({ code: 1, out: "", err: `compile: ${why}\n` });
+  });
+
+  test("a version of Bun other than that of package.json is refused", async () => {
+    const checkout = join(file.folder, "checkout");
+    cpSync(`${root}scripts`, join(checkout, "scripts"), { recursive: true });
+    writeFileSync(join(checkout, "package.json"), '{"dependencies": {"bun": "1.3.0"}}');
+    expect(await run([process.execPath, "scripts/compile.ts"], checkout)).toEqual({
+      code: 1,
+      out: "",
+      err: `compile: needs Bun 1.3.0, not ${Bun.version}; start it with: npx bun run compile\n`,
+    });
   });
 
   test.skipIf(!canMount)("on a full disk, it prints one line and leaves nothing behind", async () => {
