@@ -10,15 +10,15 @@ import { version } from "../../package.json";
 import { done } from "../packed.ts";
 import { eventually } from "../server.ts";
 import { SUITE_MS, SUITES, suiteWith } from "../single-file.ts";
-import { figure, sized } from "../size.ts";
+import { figure, leavesOut, sized } from "../size.ts";
 import { composeFile, mountsOf } from "./compose.ts";
 import { Container } from "./container.ts";
-import { builtImage, filesUnder, type Image, readIn, removeImage, WITHOUT } from "./image.ts";
+import { builtImage, filesUnder, type Image, readIn, removeImage } from "./image.ts";
 
 setDefaultTimeout(1_800_000);
 
 const root = new URL("../../", import.meta.url).pathname;
-const isWhole = sized("image", { sample: false, whole: true }) && !WITHOUT.includes("mmdebstrap");
+const isWhole = sized("image", { sample: false, whole: true }) && !leavesOut("mmdebstrap");
 /** Bars of the image. */
 const BYTES_MOST = 220e6;
 const HEALTHY_MS_MOST = 2000;
@@ -81,7 +81,7 @@ describe.skipIf(!isWhole)("the image", () => {
   });
 });
 
-describe.skipIf(!isWhole || WITHOUT.includes("ip"))("a container of the image", () => {
+describe.skipIf(!isWhole || leavesOut("ip"))("a container of the image", () => {
   test("is healthy within 2 s, and SIGTERM ends it within 1 s with code 0", async () => {
     // Other work of the machine can delay single starts.
     const runs = [];
@@ -145,7 +145,7 @@ describe.skipIf(!isWhole || WITHOUT.includes("ip"))("a container of the image", 
     expect(code).toBe(0);
   });
 
-  test.skipIf(WITHOUT.includes("prometheus"))(
+  test.skipIf(leavesOut("prometheus"))(
     "Prometheus, configured as in the Compose file, scrapes each job and loads the rules",
     async () => {
       const etc = join(folder, "prometheus");

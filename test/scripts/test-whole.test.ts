@@ -18,7 +18,7 @@ const line = ([tool, debian]: readonly [string, string]) =>
   `${tool} is missing; install it (on Debian: apt-get install ${debian}), or leave it out with --without-${tool}`;
 
 test("each missing program fails the run, unless it is left out", async () => {
-  const tools = Object.entries(SIZED.image!.tools!);
+  const tools = Object.entries(SIZED.image!.packages!);
   expect(tools.length).toBeGreaterThan(2);
   expect(await image()).toEqual({ code: 1, lines: [...tools.map(line), `0 passed, ${tools.length} failed`] });
   const [first, ...others] = tools;
