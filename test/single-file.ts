@@ -3,8 +3,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { done, PLAIN, run } from "./packed.ts";
-import { type StartedProgram, startProgram } from "./started-program.ts";
 import { SEPARATE } from "./program.ts";
+import { type StartedProgram, startProgram } from "./started-program.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 export const TARGET = "linux-x64";
