@@ -21,7 +21,7 @@ RUN set -eu; \
     install -D -m 644 -t /image/usr/share/doc/libc6 /usr/share/doc/libc6/copyright
 
 FROM scratch
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG COMMIT=unknown
 LABEL org.opencontainers.image.title="Understudy" \
       org.opencontainers.image.description="Stands in for an LLM inference server" \
