@@ -92,7 +92,7 @@ async function build({ commit, commitS }: ReleaseFacts, version: string, folder:
     await step(`compiling for ${target}`, [bun, ...words], source);
   }
   copyFileSync(join(source, "LICENSE"), join(folder, "LICENSE"));
-  if (existsSync(join(source, CHART))) packChart(source, `${folder}/understudy-${version}.tgz`, commitS);
+  packChart(source, `${folder}/understudy-${version}.tgz`, commitS);
   return inputs;
 }
 

@@ -11,28 +11,26 @@ interface VersionedPlace {
   readonly path: string;
   /** Matches the texts with the version, which is the first group. Each file needs at least one unless the path has wildcards. */
   readonly pattern: RegExp;
-  /** True if every release must have the file. Otherwise a repository without the file has no such part. */
-  readonly isRequired: boolean;
 }
 
 export const CHART = "deploy/helm/understudy";
 const IMAGE = /\bimage: *["']?llm-understudy:([^\s"']+)/g;
 
 export const VERSIONED: readonly VersionedPlace[] = [
-  { part: "package", path: "package.json", pattern: /^ {2}"version": "([^"]*)"/gm, isRequired: true },
-  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm, isRequired: true },
-  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm, isRequired: true },
-  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm, isRequired: true },
-  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE, isRequired: true },
-  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE, isRequired: true },
-  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: true },
+  { part: "package", path: "package.json", pattern: /^ {2}"version": "([^"]*)"/gm },
+  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm },
+  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm },
+  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm },
+  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE },
+  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE },
+  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm },
 ];
 
 /** Returns a part of a sentence for each file under `root` that does not name the version. */
 export function otherVersions(version: string, root: string): string[] {
-  return VERSIONED.flatMap(({ part, path, pattern, isRequired }) => {
+  return VERSIONED.flatMap(({ part, path, pattern }) => {
     const files = [...new Bun.Glob(path).scanSync(root)].sort();
-    if (files.length === 0) return isRequired ? [`${path} is missing`] : [];
+    if (files.length === 0) return [`${path} is missing (${part})`];
     return files.flatMap((file) => {
       const found = [...readFileSync(`${root}/${file}`, "utf8").matchAll(pattern)].map(([, named]) => named!);
       if (found.length === 0) return file === path ? [`${file} names no version (${part})`] : [];
