@@ -100,7 +100,7 @@ async function build({ commit, commitS }: ReleaseFacts, version: string, folder:
       join(folder, `understudy.${shell}`),
       await step(`printing the completion of ${shell}`, [bun, "src/main.ts", "completion", shell], source),
     );
-  if (existsSync(join(source, CHART))) packChart(source, `${folder}/understudy-${version}.tgz`, commitS);
+  packChart(source, `${folder}/understudy-${version}.tgz`, commitS);
   return inputs;
 }
 

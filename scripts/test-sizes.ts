@@ -13,7 +13,12 @@ export interface SizedTest {
   readonly options: readonly string[];
   /** Names of tools that `--without-NAME` leaves out. If such a tool is missing without that word, the test fails. */
   readonly tools?: readonly string[];
+  /** Packages of Debian by the names of tools that must be on the path. The run names each missing tool and fails at once. */
+  readonly packages?: Readonly<Record<string, string>>;
 }
+
+/** Tools of the image's test, and their packages in Debian. */
+const IMAGE_TOOLS = { buildah: "buildah", mmdebstrap: "mmdebstrap", ip: "iproute2", prometheus: "prometheus" };
 
 /** Folders whose tests run together in one process, by the folders of `src` that they test. */
 const MIRROR = [
@@ -45,6 +50,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
   pack: { paths: ["test/pack.test.ts", "test/single-file.test.ts"], options: [] },
   release: { paths: ["test/scripts/release.test.ts"], options: [] },
+  image: { paths: ["test/container"], options: [], tools: Object.keys(IMAGE_TOOLS), packages: IMAGE_TOOLS },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
   prometheus: { paths: ["test/prometheus"], options: [] },
   kubernetes: { paths: ["test/kubernetes"], options: [], tools: ["go"] },

@@ -38,6 +38,17 @@ export async function runWhole(name: string, words: readonly string[]): Promise<
   }
 
   const isSample = switches.includes("--sample");
+  const missing = Object.keys(sized.packages ?? {}).filter(
+    (tool) => !isSample && !switches.includes(`--without-${tool}`) && Bun.which(tool) === null,
+  );
+  if (missing.length > 0) {
+    for (const tool of missing) {
+      const install = `install it (on Debian: apt-get install ${sized.packages![tool]})`;
+      console.log(`${tool} is missing; ${install}, or leave it out with --without-${tool}`);
+    }
+    console.log(`0 passed, ${missing.length} failed`);
+    return 1;
+  }
   const figuresFile = `${root}build/figures-${name}-${process.pid}.jsonl`;
   const env: Record<string, string> = isSample ? {} : { TEST_WHOLE: name, TEST_FIGURES: figuresFile };
   const leftOut = switches.filter((name) => leaveOut.includes(name));

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { version } from "../package.json";
 import { ignoreClosedOutput } from "./base/output.ts";
+import { bypassProxies } from "./cli/proxies.ts";
 import { restartWithSettings, WORKER_COMMAND } from "./cli/single-file.ts";
 
 const USAGE = `understudy ${version}: stands in for an LLM inference server
@@ -37,6 +38,7 @@ function asked(): readonly string[] {
 
 const [command, ...rest] = asked();
 restartWithSettings(command);
+bypassProxies(command);
 const isWorker = Bun.isStandaloneExecutable && command === WORKER_COMMAND;
 // A server takes its output over itself.
 if (command !== "serve" && !isWorker) ignoreClosedOutput();

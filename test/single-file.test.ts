@@ -9,9 +9,19 @@ import { dirname, join } from "node:path";
 import loadOptions from "../bin/load-options.json";
 import replayOptions from "../bin/replay-options.json";
 import { run } from "./packed.ts";
-import { main, SEPARATE } from "./program.ts";
+import { main } from "./program.ts";
 import { eventually } from "./server.ts";
-import { compile, embeddedIn, type SingleFile, type StartedFile, singleFile, startServer } from "./single-file.ts";
+import {
+  compile,
+  embeddedIn,
+  type SingleFile,
+  type StartedFile,
+  SUITE_MS,
+  SUITES,
+  singleFile,
+  startServer,
+  suiteWith,
+} from "./single-file.ts";
 import { sized } from "./size.ts";
 
 setDefaultTimeout(120_000);
@@ -207,6 +217,7 @@ test.skipIf(!canMount)(
     const inside = ["unshare", "--mount", "sh", "-c", IN_FOLDER, "sh", folder, "/understudy"];
     const server = await serve([...inside, "serve", ...FAST]);
     expect(await streamed(server.url)).toContain("data: [DONE]");
+    expect(server.output()).toContain("writes      one native call for all plain tokens of a step");
     expect((await fetch(`${server.url}/metrics`)).status).toBe(200);
     expect(await server.stop()).toBe(0);
     for (const words of [
@@ -220,29 +231,10 @@ test.skipIf(!canMount)(
   },
 );
 
-/** Tests whose program is the file in the whole: commands, recordings, clients, and what a server reads and listens to. */
-const SUITES = [
-  ...["golden-api", "workers", "fixtures", "dataset", "truth", "tls"].map((name) => `test/conformance/${name}.test.ts`),
-  ...["recorded", "shipped", "examples"].map((name) => `test/triton/${name}.test.ts`),
-  ...["load/command", "check/cli", "replay/replay.sim", "proxy/proxy", "stress/stress"].map(
-    (name) => `test/tools/${name}.test.ts`,
-  ),
-  ...["clients/matrix", "text/tokens/model-folder", "faults/http2", "cli/health/health"].map(
-    (name) => `test/${name}.test.ts`,
-  ),
-];
-
 test.skipIf(!isHere).each(sized("pack", { sample: [], whole: SUITES }))(
   "%s passes with the file",
-  async (path) => {
-    const env = { TEST_PROGRAM: `${root}test/file-program.ts`, TEST_FILE: file.path, TEST_HOST: SEPARATE };
-    const { code, out, err } = await run([process.execPath, "test", "--timeout", "60000", path], root, env, 900_000);
-    expect({ code, failed: lines(out + err).filter((line) => line.startsWith("(fail)")) }).toEqual({
-      code: 0,
-      failed: [],
-    });
-  },
-  900_000,
+  async (path) => expect(await suiteWith(file.path, path)).toEqual({ code: 0, failed: [] }),
+  SUITE_MS,
 );
 
 test.skipIf(!isHere)("it embeds each thread and each file that its modules load by a path", () => {
@@ -298,12 +290,24 @@ describe.skipIf(!isHere)("scripts/compile.ts", () => {
     [["--target", "windows-x64"], "--target windows-x64: must be linux-x64 or linux-arm64 or darwin-arm64"],
     [["--runtime", "/missing"], "/missing cannot be read (ENOENT)"],
     [["--runtime", "package.json"], "package.json is not a program for linux-x64"],
+    [["--runtime", "/bin/true"], `/bin/true is not Bun ${Bun.version}, which package.json names`],
     [
       ["--target", "linux-arm64", "--runtime", process.execPath],
       `${process.execPath} is not a program for linux-arm64`,
     ],
   ])("%j is refused", async (words, why) => {
     expect(await compile("--target", "linux-x64", ...words)).toEqual({ code: 1, out: "", err: `compile: ${why}\n` });
+  });
+
+  test("a version of Bun other than that of package.json is refused", async () => {
+    const checkout = join(file.folder, "checkout");
+    cpSync(`${root}scripts`, join(checkout, "scripts"), { recursive: true });
+    writeFileSync(join(checkout, "package.json"), '{"dependencies": {"bun": "1.3.0"}}');
+    expect(await run([process.execPath, "scripts/compile.ts"], checkout)).toEqual({
+      code: 1,
+      out: "",
+      err: `compile: needs Bun 1.3.0, not ${Bun.version}; start it with: npx bun run compile\n`,
+    });
   });
 
   test.skipIf(!canMount)("on a full disk, it prints one line and leaves nothing behind", async () => {

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { done, PLAIN, run } from "./packed.ts";
+import { SEPARATE } from "./program.ts";
 import { type StartedProgram, startProgram } from "./started-program.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -67,4 +68,33 @@ export async function startServer(
   const banner = /^ {2}listening +(https?:\S+) .*\n/m;
   const server = await startProgram(command, (output) => banner.test(output), { cwd, env: { ...PLAIN, ...env } });
   return { ...server, url: banner.exec(server.output())![1]! };
+}
+
+/**
+ * Tests that run with the file, and with the image, in place of the sources. They cover commands, recordings, one client of each
+ * family, and everything that a server reads and listens to.
+ */
+export const SUITES = [
+  ...["golden-api", "workers", "fixtures", "dataset", "truth", "tls"].map((name) => `test/conformance/${name}.test.ts`),
+  ...["recorded", "shipped", "examples"].map((name) => `test/triton/${name}.test.ts`),
+  ...["load/command", "check/cli", "replay/replay.sim", "proxy/proxy", "stress/stress"].map(
+    (name) => `test/tools/${name}.test.ts`,
+  ),
+  ...["clients/matrix", "text/tokens/model-folder", "faults/http2", "cli/health/health", "cli/proxies"].map(
+    (name) => `test/${name}.test.ts`,
+  ),
+  "test/engine/journal-after-crash.sim.test.ts",
+];
+/** Most milliseconds that a suite takes. */
+export const SUITE_MS = 900_000;
+
+/**
+ * Runs a test file whose commands and servers are `program`. Returns the exit code and the names of failed tests. `within`: words
+ * before the command of the test runner.
+ */
+export async function suiteWith(program: string, path: string, within: readonly string[] = []) {
+  const env = { TEST_PROGRAM: `${root}test/file-program.ts`, TEST_FILE: program, TEST_HOST: SEPARATE };
+  const words = [...within, process.execPath, "test", "--timeout", "60000", path];
+  const { code, out, err } = await run(words, root, env, SUITE_MS);
+  return { code, failed: `${out}${err}`.split("\n").filter((line) => line.startsWith("(fail)")) };
 }

@@ -1,6 +1,6 @@
 /**
  * Decides how much of a long test runs. A long test has two sizes. Its seeded sample takes at most 20 s and runs with all
- * tests. The whole is run by `npx bun run test:NAME` (scripts/test-whole.ts sets the variables that are read here).
+ * tests. The whole is run by `npx bun run test NAME` (scripts/test-whole.ts sets the variables that are read here).
  */
 import { appendFileSync } from "node:fs";
 

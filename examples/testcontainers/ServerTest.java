@@ -9,7 +9,7 @@ import org.testcontainers.utility.DockerImageName;
 class ServerTest {
   public static void main(String[] args) throws Exception {
     try (GenericContainer<?> server =
-        new GenericContainer<>(DockerImageName.parse("llm-understudy:0.1.0"))
+        new GenericContainer<>(DockerImageName.parse("llm-understudy:0.2.0"))
             .withCommand("serve", "--host", "0.0.0.0", "--timing", "none", "--served-model-name", "m")
             .withExposedPorts(8000)
             .waitingFor(Wait.forHttp("/health").forPort(8000))) {

@@ -1,7 +1,7 @@
 import assert from "node:assert";
 import { GenericContainer, Wait } from "testcontainers";
 
-const server = await new GenericContainer("llm-understudy:0.1.0")
+const server = await new GenericContainer("llm-understudy:0.2.0")
   .withCommand(["serve", "--host", "0.0.0.0", "--timing", "none", "--served-model-name", "m"])
   .withExposedPorts(8000)
   .withWaitStrategy(Wait.forHttp("/health", 8000))

@@ -7,7 +7,7 @@ from testcontainers.core.wait_strategies import HttpWaitStrategy
 
 def test_models() -> None:
     container = (
-        DockerContainer("llm-understudy:0.1.0")
+        DockerContainer("llm-understudy:0.2.0")
         .with_command("serve --host 0.0.0.0 --timing none --served-model-name m")
         .with_exposed_ports(8000)
         .waiting_for(HttpWaitStrategy(8000, "/health"))

@@ -11,36 +11,29 @@ interface VersionedPlace {
   readonly path: string;
   /** Matches the texts with the version, which is the first group. Each file needs at least one unless the path has wildcards. */
   readonly pattern: RegExp;
-  /** True if every release must have the file. Otherwise a repository without the file has no such part. */
-  readonly isRequired: boolean;
 }
 
 export const CHART = "deploy/helm/understudy";
 const IMAGE = /\bimage: *["']?llm-understudy:([^\s"']+)/g;
 
 export const VERSIONED: readonly VersionedPlace[] = [
-  { part: "package", path: "package.json", pattern: /^ {2}"version": "([^"]*)"/gm, isRequired: true },
-  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm, isRequired: false },
-  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm, isRequired: false },
-  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm, isRequired: false },
-  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE, isRequired: false },
-  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE, isRequired: false },
-  {
-    part: "image in Testcontainers",
-    path: "examples/testcontainers/*",
-    pattern: /"llm-understudy:([^"]+)"/g,
-    isRequired: false,
-  },
-  { part: "manual", path: "docs/understudy.1", pattern: /^\.TH .* "understudy ([^"]+)"/gm, isRequired: false },
-  { part: "action in the docs", path: "docs/how-to/ci.md", pattern: /llm-understudy@v(\S+)/g, isRequired: false },
-  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm, isRequired: false },
+  { part: "package", path: "package.json", pattern: /^ {2}"version": "([^"]*)"/gm },
+  { part: "chart", path: `${CHART}/Chart.yaml`, pattern: /^version: *["']?([^\s"']+)/gm },
+  { part: "chart's app", path: `${CHART}/Chart.yaml`, pattern: /^appVersion: *["']?([^\s"']+)/gm },
+  { part: "image", path: "Dockerfile", pattern: /^ARG VERSION=["']?([^\s"']+)/gm },
+  { part: "image in Compose", path: "deploy/compose.yaml", pattern: IMAGE },
+  { part: "image in Kubernetes", path: "deploy/kubernetes/**/*.yaml", pattern: IMAGE },
+  { part: "image in Testcontainers", path: "examples/testcontainers/*", pattern: /"llm-understudy:([^"]+)"/g },
+  { part: "manual", path: "docs/understudy.1", pattern: /^\.TH .* "understudy ([^"]+)"/gm },
+  { part: "action in the docs", path: "docs/how-to/ci.md", pattern: /llm-understudy@v(\S+)/g },
+  { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm },
 ];
 
 /** Returns a part of a sentence for each file under `root` that does not name the version. */
 export function otherVersions(version: string, root: string): string[] {
-  return VERSIONED.flatMap(({ part, path, pattern, isRequired }) => {
+  return VERSIONED.flatMap(({ part, path, pattern }) => {
     const files = [...new Bun.Glob(path).scanSync(root)].sort();
-    if (files.length === 0) return isRequired ? [`${path} is missing`] : [];
+    if (files.length === 0) return [`${path} is missing (${part})`];
     return files.flatMap((file) => {
       const found = [...readFileSync(`${root}/${file}`, "utf8").matchAll(pattern)].map(([, named]) => named!);
       if (found.length === 0) return file === path ? [`${file} names no version (${part})`] : [];

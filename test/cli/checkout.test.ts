@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { version } from "../../package.json";
 import { checkout } from "../../src/cli/checkout.ts";
 import { main } from "../program.ts";
 
@@ -25,7 +26,7 @@ test("a printed command starts the program from the folder in which it was print
     expect(await printed(root)).toBe("./bin/understudy");
     for (const cwd of [blank, join(root, "test/cli")]) {
       const command = await printed(cwd);
-      expect(await Bun.$`sh -c ${`${command} --version`}`.cwd(cwd).text()).toContain("0.1.0");
+      expect(await Bun.$`sh -c ${`${command} --version`}`.cwd(cwd).text()).toContain(version);
     }
   } finally {
     rmSync(folder, { recursive: true });

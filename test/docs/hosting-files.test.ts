@@ -107,8 +107,8 @@ test("the changelog has Added, Changed and Fixed, and a line for each entry", ()
   }
 });
 
-test("the changelog of 0.1.0, the first version, lists only features", () => {
-  const { lines } = versions.find(({ name }) => name.startsWith("0.1.0"))!;
+test("the changelog of 0.2.0, the first version, lists only features", () => {
+  const { lines } = versions.find(({ name }) => name.startsWith("0.2.0"))!;
   expect(lines.filter((line) => line.startsWith("### "))).toEqual(["### Added"]);
   expect(lines.length).toBeLessThanOrEqual(60);
 });

@@ -141,7 +141,7 @@ describe("refused", () => {
       const why = "release: not every part has version 0.2.0: Dockerfile names no version (image)";
       expect(await refusal("0.2.0", "--dry-run")).toBe(why);
     });
-    expect(otherVersions("0.2.0", folder)).toEqual(["package.json is missing"]);
+    expect(otherVersions("0.2.0", folder)).toEqual(VERSIONED.map(({ path, part }) => `${path} is missing (${part})`));
   });
 
   test("a version whose tag is on another commit, and, if it is not a dry run, on this one", async () => {

@@ -113,10 +113,14 @@ async function endsWithItsShell(command: string, env: Record<string, string>): P
   }
 }
 
-test.skipIf(!linux)("the server of npx bun run start exits when its shell is killed", () =>
-  endsWithItsShell("bun run start --port 0 --timing none", { npm_command: "exec", npm_lifecycle_event: "npx" }),
+test.skipIf(!linux)(
+  "the server of npx bun run start exits when its shell is killed",
+  () => endsWithItsShell("bun run start --port 0 --timing none", { npm_command: "exec", npm_lifecycle_event: "npx" }),
+  60_000,
 );
 
-test.skipIf(!linux)("the server of npx understudy serve exits when its shell is killed", () =>
-  endsWithItsShell("node bin/understudy serve --port 0 --timing none", { npm_lifecycle_event: "npx" }),
+test.skipIf(!linux)(
+  "the server of npx understudy serve exits when its shell is killed",
+  () => endsWithItsShell("node bin/understudy serve --port 0 --timing none", { npm_lifecycle_event: "npx" }),
+  60_000,
 );

@@ -46,7 +46,7 @@ const WITH_OPTIONS: readonly CommandEntry[] = [
   {
     name: TRITON,
     takes: "[options]",
-    about: "Starts a server like Triton. The environment sets none of its options.",
+    about: "Starts a server like Triton. From the environment it reads only UNDERSTUDY_ROLE and UNDERSTUDY_CONFIG.",
     options: { role, ...tritonServerOptions },
   },
   {

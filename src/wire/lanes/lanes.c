@@ -1,6 +1,8 @@
 /*
- * Sends the plain tokens of a step to their sockets. Compiled at the start by the compiler in Bun (`cc` of `bun:ffi`), which has
- * no header files. So this file declares the functions of the C library that it uses, and constants with their values on Linux.
+ * Sends the plain tokens of a step to their sockets. Compiled at the start by the compiler in Bun (`cc` of `bun:ffi`). The compiler
+ * has no header files, and finds no C library where the library's development files are missing, as in most containers. So this
+ * file has the types of the functions that it calls, and constants with their values on Linux. native-lanes.ts defines the
+ * addresses of the functions as macros (AT_*).
  */
 #define AF_UNIX 1
 #define SOCK_STREAM 1
@@ -13,18 +15,23 @@
 #define SENDTO 206
 #endif
 
-extern long syscall(long number, long fd, const void *bytes, long length, long flags, long to, long to_length);
-extern int socketpair(int domain, int type, int protocol, int *pair);
-extern int close(int fd);
-extern int *__errno_location(void);
-extern void *memcpy(void *to, const void *from, unsigned long length);
+typedef long SystemCall(long number, long fd, const void *bytes, long length, long flags, long to, long to_length);
+typedef int OpenSocketPair(int domain, int type, int protocol, int *pair);
+typedef int CloseFile(int fd);
+typedef int *ErrorNumber(void);
+typedef void *CopyBytes(void *to, const void *from, unsigned long length);
+#define system_call ((SystemCall *)AT_SYSCALL)
+#define open_socket_pair ((OpenSocketPair *)AT_SOCKETPAIR)
+#define close_file ((CloseFile *)AT_CLOSE)
+#define error_number (*((ErrorNumber *)AT_ERRNO_LOCATION)())
+#define copy_bytes ((CopyBytes *)AT_MEMCPY)
 
 /*
  * Sends bytes without waiting. Uses the system call, because `send` of the C library is a cancellation point: with several
  * threads that costs two atomic operations, a hundredth of the time of a token.
  */
 static long send_now(int fd, const void *bytes, long length) {
-  return syscall(SENDTO, fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+  return system_call(SENDTO, fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 }
 
 /* Longest count of bytes before the receiver must read it. */
@@ -50,11 +57,11 @@ static int chunk(unsigned char *to, const int *lane, const unsigned char *piece,
   for (; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[(size >> shift) & 15];
   *at++ = '\r';
   *at++ = '\n';
-  memcpy(at, frame, prefix);
+  copy_bytes(at, frame, prefix);
   at += prefix;
-  memcpy(at, piece, length);
+  copy_bytes(at, piece, length);
   at += length;
-  memcpy(at, frame + prefix, suffix);
+  copy_bytes(at, frame + prefix, suffix);
   at += suffix;
   *at++ = '\r';
   *at++ = '\n';
@@ -87,7 +94,7 @@ int write_rows(int *lanes, const unsigned char *pieces, const int *piece_at, con
     long taken = send_now(lane[LANE_LINE] - 1, event, length);
     if (taken == length) continue;
     call[CALL_LENGTH] = length;
-    call[CALL_TAKEN] = taken < 0 ? -*__errno_location() : (int)taken;
+    call[CALL_TAKEN] = taken < 0 ? -error_number : (int)taken;
     return row;
   }
   return to;
@@ -96,10 +103,10 @@ int write_rows(int *lanes, const unsigned char *pieces, const int *piece_at, con
 /* Tries a send between two sockets of this process. Returns 0, or its error number: a sandbox may forbid the system call. */
 int try_send(void) {
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return *__errno_location();
+  if (open_socket_pair(AF_UNIX, SOCK_STREAM, 0, pair)) return error_number;
   long taken = send_now(pair[0], "", 1);
-  int error = taken == 1 ? 0 : *__errno_location();
-  close(pair[0]);
-  close(pair[1]);
+  int error = taken == 1 ? 0 : error_number;
+  close_file(pair[0]);
+  close_file(pair[1]);
   return error;
 }

@@ -24,7 +24,9 @@ export async function tryLanes(platform: string = process.platform, source = SOU
     if (Bun.isStandaloneExecutable) file = await copyInMemory(source);
     const { symbols } = cc({
       source: file === null ? source : `/proc/self/fd/${file}`,
-      define: LANE_MACROS,
+      define: { ...LANE_MACROS, ...(await addressesInLibrary()) },
+      // Without this, the compiler needs `libc.so`, which only the library's development files have.
+      flags: "-nostdlib",
       symbols: {
         write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
         try_send: { args: [], returns: "i32" },
@@ -40,6 +42,26 @@ export async function tryLanes(platform: string = process.platform, source = SOU
   }
 }
 
+/** Functions of the C library that lanes.c calls, and the macros that lanes.c has for their addresses. */
+const LIBRARY_FUNCTIONS = {
+  AT_SYSCALL: "syscall",
+  AT_SOCKETPAIR: "socketpair",
+  AT_CLOSE: "close",
+  AT_ERRNO_LOCATION: "__errno_location",
+  AT_MEMCPY: "memcpy",
+} as const;
+
+/** Returns the macros of lanes.c with the addresses of functions in this process. Throws if the C library has another name. */
+export async function addressesInLibrary(): Promise<Record<keyof typeof LIBRARY_FUNCTIONS, string>> {
+  const { dlopen } = await import("bun:ffi");
+  const pairs = Object.entries(LIBRARY_FUNCTIONS);
+  const { symbols, close } = dlopen(C_LIBRARY, Object.fromEntries(pairs.map(([, name]) => [name, {}])));
+  const macros = pairs.map(([macro, name]) => [macro, `${(symbols[name] as unknown as { ptr: number }).ptr}UL`]);
+  close();
+  return Object.fromEntries(macros);
+}
+
+const C_LIBRARY = "libc.so.6";
 /** Flag of `memfd_create`: other programs that this process starts do not get the file. */
 const CLOSE_ON_EXEC = 1;
 
@@ -49,7 +71,7 @@ const CLOSE_ON_EXEC = 1;
  */
 async function copyInMemory(source: URL): Promise<number> {
   const { dlopen, FFIType, ptr } = await import("bun:ffi");
-  const { symbols, close } = dlopen("libc.so.6", {
+  const { symbols, close } = dlopen(C_LIBRARY, {
     memfd_create: { args: [FFIType.pointer, FFIType.u32], returns: FFIType.i32 },
   });
   const file = symbols.memfd_create(ptr(Buffer.from("lanes.c\0")), CLOSE_ON_EXEC);

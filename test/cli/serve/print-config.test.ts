@@ -145,6 +145,7 @@ test("a file chooses the role of Triton, flags win over it, and wrong keys name 
   expect([resolved.config.role, resolved.config.listen.port]).toEqual(["triton", 7]);
   expect(resolved.config.triton?.grpc?.port).toBe(5);
   expect(resolved.config.triton?.repository.loadModels).toEqual(["a", "b"]);
+  expect(resolve([], { UNDERSTUDY_CONFIG: "f.yaml" }, file + explicit)?.config.listen.port).toBe(1234);
   const refused = (yaml: string, ...argv: string[]) =>
     resolveServeConfig(["--config", "f.yaml", ...argv], {}, () => yaml);
   expect(refused("role: triton\nhttp-prt: 1\n")).toEqual({

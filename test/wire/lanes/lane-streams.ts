@@ -9,6 +9,7 @@ import type { LiveRequest } from "../../../src/engine/live.ts";
 import { Connection } from "../../../src/wire/http1/connection.ts";
 import type { Exchange } from "../../../src/wire/http1/exchange.ts";
 import type { SocketStream } from "../../../src/wire/http1/stream.ts";
+import { addressesInLibrary } from "../../../src/wire/lanes/native-lanes.ts";
 import { Outbox } from "../../outbox.ts";
 import { Kernel, Server } from "../http1/kernel.ts";
 
@@ -16,6 +17,8 @@ export const EAGAIN = 11;
 export const EPIPE = 32;
 export const ECONNRESET = 104;
 export const EBADF = 9;
+
+const addresses = await addressesInLibrary();
 
 type Send = (fd: number, bytes: Uint8Array) => number;
 
@@ -29,18 +32,21 @@ function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) 
     `typedef int (*RecordingReceiver)(int, const void *, int);
      static RecordingReceiver heard;
      void hear(RecordingReceiver send) { heard = send; }
-     #define syscall the_tests_send
+     long the_tests_send(long number, long fd, const void *bytes, long length, long flags, long to, long to_length);
+     #undef AT_SYSCALL
+     #define AT_SYSCALL the_tests_send
      #include "${lanes}"
      long the_tests_send(long number, long fd, const void *bytes, long length, long flags, long to, long to_length) {
        int taken = heard((int)fd, bytes, (int)length);
        if (taken >= 0) return taken;
-       *__errno_location() = -taken;
+       error_number = -taken;
        return -1;
      }`,
   );
   const { symbols } = cc({
     source,
-    define: LANE_MACROS,
+    define: { ...LANE_MACROS, ...addresses },
+    flags: "-nostdlib",
     symbols: {
       write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
       hear: { args: ["ptr"], returns: "void" },

@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { FRAME_MOST_BYTES, LANE_MACROS, Lanes, TokenTexts } from "../../../src/engine/interface/lanes.ts";
 import { streamWritesOf } from "../../../src/kernel/stream-writes.ts";
 import type { ListenConfig } from "../../../src/wire/http1/listen-config.ts";
-import { tryLanes } from "../../../src/wire/lanes/native-lanes.ts";
+import { addressesInLibrary, tryLanes } from "../../../src/wire/lanes/native-lanes.ts";
 import { EAGAIN, EBADF, ECONNRESET, EPIPE, World } from "./lane-streams.ts";
 
 const EPERM = 1;
@@ -231,11 +231,14 @@ test("where native code is not available, receivers write all events, and the re
   expect(of({ streamWrites: "batched" }, "win32")).rejects.toThrow("no native code for win32");
 });
 
+const addresses = await addressesInLibrary();
+
 /** Writes one row to a closed descriptor. Returns the words of its lane and its call, by the names of their macros. */
 function oneRow(macros: Readonly<Record<string, string>>): (name: string) => number {
   const { symbols } = cc({
     source: new URL("../../../src/wire/lanes/lanes.c", import.meta.url).pathname,
-    define: macros,
+    define: { ...macros, ...addresses },
+    flags: "-nostdlib",
     symbols: { write_rows: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" } },
   });
   const at = (name: string) => Number(macros[name]);

@@ -41,30 +41,29 @@ const TO_LLM: Readonly<Record<string, string>> = {
   top_p: "runtime_top_p",
   length_penalty: "len_penalty",
   stream: "streaming",
+  // The names of these are the same in `tensorrt_llm`.
+  ...Object.fromEntries(
+    [
+      ...["temperature", "repetition_penalty", "min_tokens", "presence_penalty", "frequency_penalty", "seed"],
+      ...["return_log_probs", "return_context_logits", "return_generation_logits", "return_perf_metrics", "beam_width"],
+      ...["return_num_input_tokens", "return_num_output_tokens", "num_return_sequences", "exclude_input_in_output"],
+      ...["prompt_embedding_table", "prompt_vocab_size", "lora_task_id", "lora_weights", "lora_config"],
+      ...["guided_decoding_guide_type", "guided_decoding_guide"],
+    ].map((name) => [name, name]),
+  ),
 };
-/** Inputs that `tensorrt_llm` receives under the same name. */
-const SAME = [
-  ...["temperature", "repetition_penalty", "min_tokens", "presence_penalty", "frequency_penalty", "seed", "beam_width"],
-  ...["return_log_probs", "return_context_logits", "return_generation_logits", "return_perf_metrics"],
-  ...["return_num_input_tokens", "return_num_output_tokens", "num_return_sequences", "exclude_input_in_output"],
-  ...["prompt_embedding_table", "prompt_vocab_size", "lora_task_id", "lora_weights", "lora_config"],
-  ...["guided_decoding_guide_type", "guided_decoding_guide"],
-];
 
 export const tensorrtLlmBls: Behaviour = {
   async execute(requests, host) {
     const decoupled = isDecoupled(host.config);
     const responses: ModelResponse[] = [];
     for (const request of requests) {
+      const give = (response: ModelResponse) =>
+        void (decoupled ? request.send(response, false) : responses.push(response));
       try {
-        for await (const response of responsesTo(request, host)) {
-          if (decoupled) request.send(response, false);
-          else responses.push(response);
-        }
+        for await (const response of responsesTo(request, host)) give(response);
       } catch (error) {
-        const failure = { error: { message: `Traceback (most recent call last):\n${(error as Error).message}\n` } };
-        if (decoupled) request.send(failure, false);
-        else responses.push(failure);
+        give({ error: { message: `Traceback (most recent call last):\n${(error as Error).message}\n` } });
       }
       if (decoupled) request.send(null, true);
     }
@@ -80,11 +79,12 @@ async function* responsesTo(request: ModelRequest, host: ModelHost): AsyncGenera
   const streamRequest: StreamRequest = { id: request.id, whenCancelled: (act) => request.whenCancelled(act) };
   const before = await firstResponse(host, "preprocessing", renamed(request.inputs, TO_PREPROCESSING), streamRequest);
   const preprocessed = new Map(before.map((tensor) => [tensor.name, tensor]));
-  const names = { ...TO_LLM, ...Object.fromEntries(SAME.map((name) => [name, name])) };
-  const inputs = [...renamed(preprocessed, FROM_PREPROCESSING), ...renamed(request.inputs, names)];
+  const inputs = [...renamed(preprocessed, FROM_PREPROCESSING), ...renamed(request.inputs, TO_LLM)];
+  // An empty tensor means that an option is not set.
+  const fitting = inputs.filter(({ shape }) => !shape.includes(0));
   const output = new OutputState(request, host);
   const model = filledParameter(host, "tensorrt_llm_model_name") || "tensorrt_llm";
-  for await (const response of host.stream(model, await fitting(inputs), streamRequest)) {
+  for await (const response of host.stream(model, fitting, streamRequest)) {
     const tensors = tensorsOf(response);
     if (tensors.length === 0 || output.isOver(tensors)) continue;
     const ids = output.accumulated(tensors);
@@ -99,9 +99,6 @@ async function* responsesTo(request: ModelRequest, host: ModelHost): AsyncGenera
   }
 }
 const IDS = ["output_ids", "sequence_length"];
-
-/** Removes empty tensors, which mean that an option is not set. */
-const fitting = async (tensors: readonly Tensor[]) => tensors.filter(({ shape }) => !shape.includes(0));
 
 /** Returns a parameter, or "" if the configuration still contains the template's placeholder. */
 function filledParameter({ config }: ModelHost, name: string): string {

@@ -214,10 +214,8 @@ class Answer {
     }
     if (requested.has("logprobs")) tensors.push(texts("logprobs", (choice) => choice.takeLogprobs()));
     if (requested.has("num_input_tokens")) tensors.push(countTensor("num_input_tokens", [promptTokens]));
-    if (requested.has("num_output_tokens")) {
-      const counts = choices.map((choice) => choice.takeCount());
-      tensors.push(countTensor("num_output_tokens", counts));
-    }
+    const takenCounts = () => choices.map((choice) => choice.takeCount());
+    if (requested.has("num_output_tokens")) tensors.push(countTensor("num_output_tokens", takenCounts()));
     return outputs(...tensors);
   }
 }

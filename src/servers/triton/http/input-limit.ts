@@ -20,23 +20,21 @@ export function beyond(limits: InputLimits, what: (most: number) => string): Tri
   return invalidArg(`${what(mostInputBytes(limits))}${advice}`);
 }
 
+const tooLarge =
+  (what: (bytes: number, most: number) => string) =>
+  (bytes: number, limits: InputLimits): TritonError | null =>
+    bytes <= mostInputBytes(limits) ? null : beyond(limits, (most) => what(bytes, most));
+
 /** Returns the error for too much JSON, or null (`EVBufferToJson`). */
-export function jsonTooLarge(bytes: number, limits: InputLimits): TritonError | null {
-  if (bytes <= mostInputBytes(limits)) return null;
-  return beyond(
-    limits,
-    (most) => `request JSON size of ${bytes} bytes exceeds the maximum allowed input size of ${most} bytes.`,
-  );
-}
+export const jsonTooLarge = tooLarge(
+  (bytes, most) => `request JSON size of ${bytes} bytes exceeds the maximum allowed input size of ${most} bytes.`,
+);
 
 /** Returns the error for a raw input that is too long, or null (`EVBufferToRawInput`). */
-export function rawTooLarge(bytes: number, limits: InputLimits): TritonError | null {
-  if (bytes <= mostInputBytes(limits)) return null;
-  return beyond(
-    limits,
-    (most) => `Raw input has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${most} bytes.`,
-  );
-}
+export const rawTooLarge = tooLarge(
+  (bytes, most) =>
+    `Raw input has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${most} bytes.`,
+);
 
 const INT64_MAX = 2n ** 63n - 1n;
 

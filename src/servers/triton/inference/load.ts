@@ -257,14 +257,9 @@ function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequ
 }
 
 function sequenceRules(config: ModelConfig, sequences: SequenceBatching, instances: number): SequenceRules {
-  const {
-    oldest,
-    direct,
-    max_sequence_idle_microseconds: idleUs = 0,
-    iterative_sequence: iterative = false,
-  } = sequences;
+  const { oldest, direct, max_sequence_idle_microseconds: idleUs = 0 } = sequences;
   const most = maxBatchSize(config);
-  const more = { model: config.name, instances, idleUs, iterative };
+  const more = { model: config.name, instances, idleUs, iterative: sequences.iterative_sequence ?? false };
   if (oldest === undefined) {
     const delayUs = direct?.max_queue_delay_microseconds ?? 0;
     const strategy = { kind: "direct" as const, delayUs, leastUse: direct?.minimum_slot_utilization ?? 0 };

@@ -373,25 +373,17 @@ function misfit(shape: readonly number[], from: number, dims: readonly number[])
   return null;
 }
 
+const varies = ({ dims, allow_ragged_batch: ragged }: TensorConfig) => ragged !== true && dims.includes(-1);
+
 /** Returns a key for requests that may share a batch: the same optional inputs are present, and variable shapes are equal. */
 function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
-  let [optional, varies] = [false, false];
-  for (const one of input) {
-    optional ||= one.optional === true;
-    varies ||= one.allow_ragged_batch !== true && one.dims.includes(-1);
-  }
+  const optional = input.some((one) => one.optional === true);
   // The requests may always share a batch.
-  if (!optional && !varies) return "";
-  return likenessText(input, optional, given, batch);
-}
-
-function likenessText(input: readonly TensorConfig[], optional: boolean, given: readonly InferInput[], batch: number) {
-  return input
-    .map((config) => {
-      const tensor = given.find(({ name }) => name === config.name);
-      const varies = config.dims.includes(-1) && !config.allow_ragged_batch;
-      const shape = tensor && varies ? shapeText(batch === 0 ? tensor.shape : tensor.shape.slice(1)) : "";
-      return `${optional && tensor ? "+" : ""}${shape}`;
-    })
-    .join(";");
+  if (!optional && !input.some(varies)) return "";
+  const text = (config: TensorConfig) => {
+    const tensor = given.find(({ name }) => name === config.name);
+    const shape = tensor && varies(config) ? shapeText(batch === 0 ? tensor.shape : tensor.shape.slice(1)) : "";
+    return `${optional && tensor ? "+" : ""}${shape}`;
+  };
+  return input.map(text).join(";");
 }

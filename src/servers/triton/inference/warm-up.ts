@@ -38,8 +38,10 @@ const NO_RECEIVER: InferReceiver = { respond() {} };
 export async function warmUp(model: Runner, around: WarmupDeps): Promise<void> {
   const samples = await inTurns(samplesOf(model.config, around), around.turns);
   if (samples.length === 0) return;
-  const instances = instancesOf(model.config).map(({ name }, at) => ({ name, at }));
-  const ends = await Promise.allSettled(instances.map((instance) => runSamples(model, instance, samples, around)));
+  const runs = instancesOf(model.config).map(({ name }, at) =>
+    runSamples(samples, around, (sample) => run(model, name, at, sample)),
+  );
+  const ends = await Promise.allSettled(runs);
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
@@ -83,12 +85,6 @@ function* fieldsOf(
   };
 }
 
-/** Returns the size of a request's data in bytes. Strings count as empty, so that only their length fields count. */
-function bytesIn({ data_type: type = "TYPE_INVALID", dims = [] }: WarmupInput): number {
-  const datatype = datatypeOf(type);
-  return elementCount(dims) * (datatype === "BYTES" ? LENGTH_BYTES : ELEMENT_BYTES[datatype]);
-}
-
 function checkDims(name: string, input: WarmupInput): void {
   const { data_type: type = "TYPE_INVALID", dims = [] } = input;
   if (dims.some((dim) => dim < -1)) {
@@ -100,9 +96,12 @@ function checkDims(name: string, input: WarmupInput): void {
 }
 
 function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupDeps): Pieces<Uint8Array> {
-  const { data_type: type, zero_data: zero, random_data: drawn, input_data_file: file } = input;
-  const bytes = bytesIn(input);
-  const isText = type === "TYPE_STRING";
+  const { data_type: type = "TYPE_INVALID", dims = [], zero_data: zero, random_data: drawn } = input;
+  const { input_data_file: file } = input;
+  const datatype = datatypeOf(type);
+  const isText = datatype === "BYTES";
+  // Strings count as empty, so that only their length fields count.
+  const bytes = elementCount(dims) * (isText ? LENGTH_BYTES : ELEMENT_BYTES[datatype]);
   if (file !== undefined) {
     const read = readData(path, file);
     if (isText) return read;
@@ -135,21 +134,13 @@ function readData(model: string, name: string): Uint8Array {
   return new Uint8Array(modelFile(file, FILE_BYTES_MOST));
 }
 
-interface WarmedInstance {
-  readonly name: string;
-  readonly at: number;
-}
+type RunSample = (sample: WarmupSample) => Promise<readonly string[]>;
 
-async function runSamples(
-  model: Runner,
-  instance: WarmedInstance,
-  samples: readonly WarmupSample[],
-  around: WarmupDeps,
-) {
-  const stops = new Stops(around.turns);
+async function runSamples(samples: readonly WarmupSample[], { turns }: WarmupDeps, runs: RunSample): Promise<void> {
+  const stops = new Stops(turns);
   for (const sample of samples)
     for (let left = sample.count; left > 0; left--) {
-      const errors = await run(model, instance, sample);
+      const errors = await runs(sample);
       if (errors.length > 0)
         throw invalidArg(
           `failed to run warmup sample '${sample.name}': ${errors.map((error) => `${error}; `).join("")}`,
@@ -159,8 +150,7 @@ async function runSamples(
 }
 
 /** Runs one batch of a sample on an instance. Returns the errors of its responses. */
-async function run(model: Runner, { name, at }: WarmedInstance, sample: WarmupSample): Promise<readonly string[]> {
-  const { batch, request } = sample;
+async function run(model: Runner, name: string, at: number, { batch, request }: WarmupSample) {
   const most = maxBatchSize(model.config);
   // Backends reject such a batch. A model without batching accepts one request.
   if (batch > Math.max(1, most))

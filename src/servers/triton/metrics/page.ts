@@ -64,11 +64,12 @@ export function metricsPage(server: TritonServer, polled: MachineValues, setting
   );
   const shown = [...loaded, ...onGpus];
   const { facts } = server;
+  const gauge = (name: FamilyName, read: ReadNumber): PageRow => [name, "gauge", HELP[name], each(shown, read)];
   const gpus = gpuRows(settings.gpus ?? [], polled.gpus, settings.gpuFacts);
   const rows: readonly PageRow[] = [
     ...counters(models, shown, metrics.counters),
-    gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
-    ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
+    gauge("nv_inference_pending_request_count", ({ pending }) => pending),
+    ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", ({ loadS }) => loadS)] : []),
     ...machine(polled, gpus, settings),
     ...(polled.cache ? cacheGauges(polled.cache) : []),
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
@@ -114,12 +115,7 @@ type ReadNumber = (reporter: ModelReporter) => number;
 const each = (shown: readonly ReportedModel[], read: ReadNumber) =>
   shown.map(({ labels, reporter }) => ({ labels, value: read(reporter) }));
 
-const gauge = (name: FamilyName, shown: readonly ReportedModel[], read: ReadNumber): PageRow => [
-  name,
-  "gauge",
-  HELP[name],
-  each(shown, read),
-];
+const single = (name: string, help: string, value: number): PageRow => [name, "gauge", help, [{ labels: {}, value }]];
 
 const CACHE_COUNTERS: readonly (readonly [name: string, help: string, read: ReadNumber])[] = [
   ["num_hits", "Number of cache hits per model", ({ cacheHit }) => cacheHit.count],
@@ -138,12 +134,8 @@ function counters(
   shown: readonly ReportedModel[],
   on: boolean,
 ): PageRow[] {
-  const number = (name: FamilyName, read: ReadNumber): PageRow => [
-    name,
-    "counter",
-    HELP[name],
-    each(shown, (reporter) => (on ? read(reporter) : 0)),
-  ];
+  const values = (read: ReadNumber) => each(shown, on ? read : () => 0);
+  const number = (name: FamilyName, read: ReadNumber): PageRow => [name, "counter", HELP[name], values(read)];
   const failures = models.flatMap(([{ failures, failuresOn }, labels]) =>
     FAILURE_REASONS.flatMap((reason) => {
       const sample = (of: Labels, value: number) => ({ labels: { ...of, reason }, value: on ? value : 0 });
@@ -169,7 +161,7 @@ function counters(
 }
 
 function machine({ polled, host }: MachineValues, gpus: readonly PageRow[], settings: PageSettings): PageRow[] {
-  const one = (name: FamilyName, value: number): PageRow => [name, "gauge", HELP[name], [{ labels: {}, value }]];
+  const one = (name: FamilyName, value: number) => single(name, HELP[name], value);
   return [
     one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),
     one("nv_pinned_memory_pool_used_bytes", 0),
@@ -185,17 +177,16 @@ function machine({ polled, host }: MachineValues, gpus: readonly PageRow[], sett
 }
 
 function cacheGauges(cache: CacheCounts): PageRow[] {
-  const one = (name: string, help: string, value: number): PageRow => [name, "gauge", help, [{ labels: {}, value }]];
   const { hits, misses } = cache;
   return [
-    one("nv_cache_util", "Cache utilization [0.0 - 1.0]", cache.usedBytes / cache.sizeBytes),
-    one("nv_cache_num_entries", "Number of responses stored in response cache", cache.entries),
-    one("nv_cache_num_hits", "Number of cache hits in response cache", hits),
-    one("nv_cache_num_misses", "Number of cache misses in response cache", misses),
-    one("nv_cache_num_lookups", "Number of cache lookups in response cache", hits + misses),
-    one("nv_cache_num_evictions", "Number of cache evictions in response cache", cache.evictions),
-    one("nv_cache_lookup_duration", "Total cache lookup duration (hit and miss), in microseconds", cache.lookupUs),
-    one("nv_cache_insertion_duration", "Total cache insertion duration, in microseconds", cache.insertionUs),
+    single("nv_cache_util", "Cache utilization [0.0 - 1.0]", cache.usedBytes / cache.sizeBytes),
+    single("nv_cache_num_entries", "Number of responses stored in response cache", cache.entries),
+    single("nv_cache_num_hits", "Number of cache hits in response cache", hits),
+    single("nv_cache_num_misses", "Number of cache misses in response cache", misses),
+    single("nv_cache_num_lookups", "Number of cache lookups in response cache", hits + misses),
+    single("nv_cache_num_evictions", "Number of cache evictions in response cache", cache.evictions),
+    single("nv_cache_lookup_duration", "Total cache lookup duration (hit and miss), in microseconds", cache.lookupUs),
+    single("nv_cache_insertion_duration", "Total cache insertion duration, in microseconds", cache.insertionUs),
   ];
 }
 
@@ -209,21 +200,20 @@ function firstResponse(shown: readonly ReportedModel[]): PageRow {
 
 /** Returns the summaries. Models with a response cache have none for whole requests. */
 function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSettings): PageRow[] {
-  const cached = shown.filter(({ reporter }) => reporter.cached);
   const row = (
     name: string,
     help: string,
     of: readonly ReportedModel[],
     span: number,
-    count: ReadNumber,
-    sum: ReadNumber,
+    read: (reporter: ModelReporter) => { readonly count: number; readonly us: number },
   ): PageRow => {
     const values = of.flatMap(({ labels, reporter }): Sample[] => {
+      const { count, us } = read(reporter);
       const quantiles = reporter.quantiles[span]!;
       quantiles.rotate(nowUs);
       return [
-        { metricName: `${name}_count`, labels, value: count(reporter) },
-        { metricName: `${name}_sum`, labels, value: sum(reporter) },
+        { metricName: `${name}_count`, labels, value: count },
+        { metricName: `${name}_sum`, labels, value: us },
         ...metrics.quantiles.map(({ quantile }) => ({
           labels: { ...labels, quantile },
           value: quantiles.get(quantile),
@@ -232,27 +222,19 @@ function summaries(shown: readonly ReportedModel[], { metrics, nowUs }: PageSett
     });
     return [name, "summary", help, values];
   };
-  const executed: ReadNumber = ({ success, cacheHit }) => success.count - cacheHit.count;
-  const uncached = shown.filter(({ reporter }) => !reporter.cached);
+  const ofCached = (cached: boolean) => shown.filter(({ reporter }) => reporter.cached === cached);
   return [
     ...SPANS.map((span, at) => {
       const name = `nv_inference_${span}_summary_us` as const;
-      const count: ReadNumber = at < 2 ? ({ success }) => success.count : executed;
-      return row(name, HELP[name], at === 0 ? uncached : shown, at, count, ({ spans }) => spans[at]!);
+      return row(name, HELP[name], at === 0 ? ofCached(false) : shown, at, ({ success, cacheHit, spans }) => ({
+        count: success.count - (at < 2 ? 0 : cacheHit.count),
+        us: spans[at]!,
+      }));
     }),
     ...(["hit", "miss"] as const).map((what, at) => {
-      const time = ({ cacheHit, cacheMiss }: ModelReporter) => (what === "hit" ? cacheHit : cacheMiss);
-      const name = `nv_cache_${what}_summary_per_model`;
       const help = `Summary of cache ${what} counts/durations per model, in microseconds.`;
-      const span = SPANS.length + at;
-      return row(
-        name,
-        help,
-        cached,
-        span,
-        (one) => time(one).count,
-        (one) => time(one).us,
-      );
+      const read = ({ cacheHit, cacheMiss }: ModelReporter) => (what === "hit" ? cacheHit : cacheMiss);
+      return row(`nv_cache_${what}_summary_per_model`, help, ofCached(true), SPANS.length + at, read);
     }),
   ];
 }

@@ -143,7 +143,7 @@ export interface ModelConfig extends Message<ModelFields> {
   readonly version_policy: VersionPolicy;
 }
 
-export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
+export const maxBatchSize = (config: Pick<ModelConfig, "max_batch_size">): number => config.max_batch_size ?? 0;
 export const isDecoupled = (config: ModelConfig): boolean => config.model_transaction_policy?.decoupled === true;
 /** True for models of TensorRT-LLM's LLM API, whose sampling parameters are separate input tensors. */
 export const isLlmApi = (config: Pick<ModelConfig, "input">): boolean => hasInput(config, "sampling_param_max_tokens");

@@ -5,7 +5,7 @@
  */
 import { mapped, type Pieces } from "../../../base/pieces.ts";
 import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
-import type { InstanceGroup, ModelConfig } from "./model-config.ts";
+import { type InstanceGroup, type ModelConfig, maxBatchSize } from "./model-config.ts";
 import type { ConfigMessage } from "./pbtxt.ts";
 import { withVllmTensors } from "./vllm-tensors.ts";
 
@@ -20,13 +20,10 @@ export function* normalized(read: ConfigMessage, folder: string, files: readonly
   const { backend, platform, file } = backendFields(said, files, folder);
   const given = backend === "vllm" ? withVllmTensors(said) : said;
   const batching = given.dynamic_batching;
-  const preferred = (sizes: readonly number[] | undefined) => ({
-    ...((given.max_batch_size ?? 0) > 0 && (sizes ?? []).length === 0
-      ? { preferred_batch_size: [given.max_batch_size!] }
-      : {}),
-  });
+  const preferred = (sizes: readonly number[] = []) =>
+    maxBatchSize(given) > 0 && sizes.length === 0 ? { preferred_batch_size: [maxBatchSize(given)] } : {};
   const sequences = given.sequence_batching;
-  const oldest = sequences?.oldest as (ConfigMessage & { preferred_batch_size?: readonly number[] }) | undefined;
+  const oldest = sequences?.oldest;
   const optimization = given.optimization as ConfigMessage | undefined;
   const name = given.name || folder;
   return {

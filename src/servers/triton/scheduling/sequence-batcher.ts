@@ -121,7 +121,7 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
       this.#places.delete(first.sequenceId);
       this.#seenUs.delete(first.sequenceId);
     }
-    this.#give(left.filter((request) => request !== null));
+    this.#cancelled.push(...left.filter((request) => request !== null));
     for (let next = this.#backlogs.shift(); next !== undefined; next = this.#backlogs.shift()) {
       const { requests } = next;
       const { sequenceId: id, sequenceEnd: whole } = requests.at(-1)!;
@@ -131,17 +131,13 @@ export class SequenceBatcher<R extends SequenceRequest> implements Scheduler<R> 
         if (!cancelled) this.#places.set(id, { instance, slot });
       }
       if (!cancelled) return requests;
-      this.#give(requests);
+      this.#cancelled.push(...requests);
     }
     const before = this.#free.findIndex(
       (place) => place.slot > slot || (place.slot === slot && place.instance > instance),
     );
     this.#free.splice(before === -1 ? this.#free.length : before, 0, { instance, slot });
     return [];
-  }
-
-  #give(requests: readonly R[]): void {
-    this.#cancelled.push(...requests);
   }
 
   orders(nowUs: number): BatchOrders<R> {
