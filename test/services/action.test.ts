@@ -1,11 +1,14 @@
 /** Tests action.yml: by a schema of ours for composite actions, and by a stand-in for a runner that runs its shell steps. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Ajv from "ajv";
 import { parse } from "yaml";
 import { eventually } from "../server.ts";
 import { type Action, Runner } from "./runner.ts";
+
+// Each test starts a server in a process of its own.
+setDefaultTimeout(30_000);
 
 const root = new URL("../../", import.meta.url).pathname;
 const text = readFileSync(`${root}action.yml`, "utf8");
