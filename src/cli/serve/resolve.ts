@@ -58,12 +58,22 @@ export function resolveServeConfig(
   env: Environment,
   readFile: (path: string) => string,
 ): ResolveResult {
-  const resolved = resolveSources(argv, env, readFile);
+  const resolved = resolveSources(argv, env, readingOnce(readFile));
   if (!("options" in resolved) || printsConfig(resolved.options)) return resolved;
   const { rows, inputs } = resolved.options;
   const masked = [...inputs].find(([name, { texts }]) => rows[name]?.secret && texts.includes(MASK));
   if (masked === undefined) return resolved;
   return { error: `${masked[1].where}: is masked; write the secret here, or set it by a flag` };
+}
+
+/** Keeps the texts of files, because a pipe such as /dev/stdin can be read only once. */
+function readingOnce(readFile: (path: string) => string): (path: string) => string {
+  const texts = new Map<string, string>();
+  return (path) => {
+    const text = texts.get(path) ?? readFile(path);
+    texts.set(path, text);
+    return text;
+  };
 }
 
 /** Reports whether the command prints the configuration in place of a start. */

@@ -162,6 +162,14 @@ test("a file chooses the role of Triton, flags win over it, and wrong keys name 
   });
 });
 
+test("a file that can be read only once, such as a pipe, is read once", () => {
+  for (const text of ["port: 7\n", "role: triton\nhttp-port: 7\n"]) {
+    const left = [text];
+    const resolved = resolveServeConfig(["--config", "/dev/stdin"], {}, () => left.pop() ?? "");
+    expect("config" in resolved && resolved.config.listen.port).toBe(7);
+  }
+});
+
 test("what has no key is a comment: options without effect, another stand-in's mode, variables of vLLM", () => {
   const env = { VLLM_SERVER_DEV_MODE: "1" };
   const text = printed(["--compat", "llm-d-inference-sim", "--model", "m", "--time-to-first-token", "100ms"], env);
