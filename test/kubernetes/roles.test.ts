@@ -5,6 +5,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { chartRoles } from "../../scripts/chart-schema.ts";
 import { type HostedServer, hostedAs } from "../hosted.ts";
+import { eventually } from "../server.ts";
 import { hostTriton } from "../triton/child.ts";
 
 setDefaultTimeout(60_000);
@@ -46,26 +47,28 @@ test.each(Object.keys(chartRoles))(
         const response = await fetch(`${urls.http}/v1/completions`, { method: "POST", headers, body });
         expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("usage")]);
       }
-      let all = "";
-      for (const { path } of scrape.pages) {
-        // Prometheus asks for OpenMetrics, where counters have other names.
-        const accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
-        const response = await fetch(`${urls[scrape.listener]}${path}?format=text`, { headers: { accept } });
-        const page = await response.text();
-        expect([path, response.status, /^# TYPE /m.test(page), page.includes("# EOF")]).toEqual([
-          path,
-          200,
-          true,
-          false,
-        ]);
-        all += page;
-      }
-      const kept = all.split("\n").filter((line) => !scrape.keep || new RegExp(`^(?:${scrape.keep})`).test(line));
-      const read = [...keda, hpa].flatMap(({ query }) => query.match(/\b(?:vllm:|nv_|trtllm_)\w+/g)!);
-      const missing = read.filter(
-        (series) => !kept.some((line) => /[{ ]/.test(line[series.length] ?? "") && line.startsWith(series)),
-      );
-      expect([...new Set(missing)]).toEqual([]);
+      const missingSeries = async () => {
+        let all = "";
+        for (const { path } of scrape.pages) {
+          // Prometheus asks for OpenMetrics, where counters have other names.
+          const accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+          const response = await fetch(`${urls[scrape.listener]}${path}?format=text`, { headers: { accept } });
+          const page = await response.text();
+          const facts = [path, response.status, /^# TYPE /m.test(page), page.includes("# EOF")];
+          expect(facts).toEqual([path, 200, true, false]);
+          all += page;
+        }
+        const kept = all.split("\n").filter((line) => !scrape.keep || new RegExp(`^(?:${scrape.keep})`).test(line));
+        const read = new Set([...keda, hpa].flatMap(({ query }) => query.match(/\b(?:vllm:|nv_|trtllm_)\w+/g)!));
+        return [...read].filter(
+          (series) => !kept.some((line) => /[{ ]/.test(line[series.length] ?? "") && line.startsWith(series)),
+        );
+      };
+      // trtllm-serve shows an iteration only after it has answered.
+      await eventually(async () => {
+        expect(await missingSeries()).toEqual([]);
+        return true;
+      });
     } finally {
       await server.stop(0);
     }
