@@ -110,6 +110,14 @@ export const HTTP2_ATTACKS: readonly Http2Attack[] = [
   },
 ];
 
+function isOpen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1" }, () => resolve(true));
+    socket.on("error", () => resolve(false));
+    socket.on("connect", () => socket.destroy());
+  });
+}
+
 /** Runs the attack against a port of 127.0.0.1. Resolves with its end. Without an end the connection is closed after a minute. */
 export async function attack(
   { name, streams, frames }: Http2Attack,
@@ -120,6 +128,8 @@ export async function attack(
   const block = encodeFields(requestOf(path));
   const opening = Buffer.concat([PREFACE, settings(), repeated(streams, (at) => heading(idOf(at), block))]);
   const attacking = frames(path);
+  // The server opens this port just after the one whose /health says that it is ready.
+  while (!(await isOpen(port))) await Bun.sleep(1);
   const socket = connect({ port, host: "127.0.0.1" });
   const { promise: closed, resolve: close } = Promise.withResolvers<"closed">();
   let answered = () => {};
