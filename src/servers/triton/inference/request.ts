@@ -318,7 +318,7 @@ class InputChecker {
       );
     }
     // The batch size counts, whatever the shape says. A batch of 0 counts as a request without a batch.
-    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
+    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape, 1);
     if (datatype === "BYTES") this.#texts(input, batch, count);
     else if (data.length !== count * ELEMENT_BYTES[datatype])
       throw this.#wrong(

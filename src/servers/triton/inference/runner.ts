@@ -45,7 +45,8 @@ export class Runner extends LoadedVersion {
   readonly #began = new Map<InferRequest, Execution>();
   readonly #orders: ResponseOrders<InferRequest>;
   #pumping = false;
-  #again = false;
+  /** Time of a call of `#pump` during another one, which then runs the scheduler's orders again. Null: there was none. */
+  #againUs: number | null = null;
   #unwake: (() => void) | null = null;
 
   constructor(private readonly options: RunnerOptions) {
@@ -97,13 +98,13 @@ export class Runner extends LoadedVersion {
 
   /** Runs the scheduler's orders. A nested call makes the outer loop run again. */
   #pump(fromUs = this.shared.clock.now()): void {
-    this.#again = true;
+    this.#againUs = fromUs;
     if (this.#pumping) return;
     this.#pumping = true;
     const { scheduler } = this.options;
-    let nowUs = fromUs;
-    while (this.#again) {
-      this.#again = false;
+    while (this.#againUs !== null) {
+      const nowUs: number = this.#againUs;
+      this.#againUs = null;
       this.#unwake?.();
       const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(nowUs);
       this.#unwake = wakeUs === null ? null : this.shared.clock.at(wakeUs, this.#woken);
@@ -113,7 +114,6 @@ export class Runner extends LoadedVersion {
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
       if (placed !== undefined) for (const placedBatch of placed) this.#place(placedBatch);
-      if (this.#again) nowUs = this.shared.clock.now();
     }
     this.#pumping = false;
   }
@@ -247,11 +247,11 @@ export class Runner extends LoadedVersion {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
-      const endUs = this.shared.clock.now();
+      const endUs = key === undefined ? nowUs : this.shared.clock.now();
       const cacheUs =
         key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
-      this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(), instance.reporter);
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(endUs), instance.reporter);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
     }
@@ -330,7 +330,7 @@ export class Runner extends LoadedVersion {
     const { reporter } = run.instance;
     this.statistics.executed(1, times, reporter);
     if (answer instanceof TritonError || request.broken) this.#failed(request, reporter, nowUs);
-    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(), reporter);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(nowUs), reporter);
     request.reported?.(times);
   }
 

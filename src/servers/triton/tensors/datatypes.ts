@@ -51,9 +51,9 @@ export interface Tensor {
   readonly data: Uint8Array;
 }
 
-export function elementCount(shape: readonly number[]): number {
+export function elementCount(shape: readonly number[], from = 0): number {
   let all = 1;
-  for (const size of shape) all *= size;
+  for (let at = from; at < shape.length; at++) all *= shape[at]!;
   return all;
 }
 
@@ -207,7 +207,7 @@ export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Arra
  */
 export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
   if (data.length > SMALL.byteLength) return elementsOf(datatype, data);
-  SMALL_BYTES.set(data);
+  toSmall(data);
   return SMALL_VIEWS.get(VIEWS[datatype])!;
 }
 
@@ -230,7 +230,7 @@ export function filledBytes(
   const bytes = count * ELEMENT_BYTES[datatype];
   if (bytes <= SMALL.byteLength) {
     fill(SMALL_VIEWS.get(VIEWS[datatype])!);
-    return SMALL_BYTES.slice(0, bytes);
+    return smallBytes(bytes);
   }
   const made = newNumbers(datatype, count);
   fill(made);
@@ -250,11 +250,28 @@ export function bytesOf(numbers: Numbers): Uint8Array {
   if (byteLength > SMALL.byteLength) return new Uint8Array(numbers.buffer, numbers.byteOffset, byteLength);
   const into = SMALL_VIEWS.get(numbers.constructor)!;
   for (let i = 0; i < length; i++) into[i] = numbers[i]!;
-  return SMALL_BYTES.slice(0, byteLength);
+  return smallBytes(byteLength);
+}
+
+/** Tensors of at most this many bytes are copied byte by byte, because a call of a native method takes longer. */
+const FEW_BYTES = 32;
+
+/** Copies the first bytes of the scratch memory. */
+function smallBytes(length: number): Uint8Array {
+  if (length > FEW_BYTES) return SMALL_BYTES.slice(0, length);
+  const made = new Uint8Array(length);
+  for (let at = 0; at < length; at++) made[at] = SMALL_BYTES[at]!;
+  return made;
+}
+
+/** Copies data to the start of the scratch memory. */
+function toSmall(data: Uint8Array): void {
+  if (data.length > FEW_BYTES) SMALL_BYTES.set(data);
+  else for (let at = 0; at < data.length; at++) SMALL_BYTES[at] = data[at]!;
 }
 
 function smallNumbers(View: (typeof VIEWS)[keyof typeof VIEWS], data: Uint8Array): Numbers {
-  SMALL_BYTES.set(data);
+  toSmall(data);
   const from = SMALL_VIEWS.get(View)!;
   const made = new View(Math.floor(data.length / View.BYTES_PER_ELEMENT));
   for (let i = 0; i < made.length; i++) made[i] = from[i]!;
