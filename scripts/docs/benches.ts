@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { BENCHES } from "../bench.ts";
 import { root } from "../test-lanes.ts";
+import { markdownTable } from "./markdown.ts";
 
 /** Returns the first sentence of a file's header. A colon ends it like a full stop. Throws if the file has no header. */
 function firstSentence(path: string): string {
@@ -14,6 +15,6 @@ function firstSentence(path: string): string {
 export function benchesTable(): string {
   const rows = Object.entries(BENCHES)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, path]) => `| \`bench ${name}\` | ${firstSentence(path)} |`);
-  return ["| Command | What it does |", "|---|---|", ...rows].join("\n");
+    .map(([name, path]) => [`\`bench ${name}\``, firstSentence(path)]);
+  return markdownTable([["Command", "What it does"], ...rows]);
 }

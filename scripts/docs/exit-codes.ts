@@ -3,6 +3,7 @@
  * (docs/reference/stability.md).
  */
 import { readFileSync } from "node:fs";
+import { markdownTable } from "./markdown.ts";
 
 export interface ExitCode {
   readonly command: string;
@@ -89,16 +90,8 @@ export function exitCodesTable(): string {
     const meanings = (wanted: number) =>
       codes.flatMap(({ code, meaning }) => (code === wanted ? [meaning] : [])).join("; ");
     const others = codes.filter(({ code }) => code > 2).map(({ code, meaning }) => `${code}: ${meaning}`);
-    const names =
-      command === "any"
-        ? command
-        : command
-            .split(", ")
-            .map((name) => `\`${name}\``)
-            .join(", ");
-    return `| ${[names, meanings(0), meanings(1), meanings(2), others.join(". ")].join(" | ")} |`
-      .replaceAll("|  |", "| |")
-      .replaceAll("|  |", "| |");
+    const names = command === "any" ? command : command.replace(/\w+/g, "`$&`");
+    return [names, meanings(0), meanings(1), meanings(2), others.join(". ")];
   });
-  return ["| Command | 0 | 1 | 2 | Others |", "|---|---|---|---|---|", ...rows].join("\n");
+  return markdownTable([["Command", "0", "1", "2", "Others"], ...rows]);
 }
