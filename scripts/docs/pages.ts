@@ -2,18 +2,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { lastRun, sections } from "../../bench/certify/page.ts";
 import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured.ts";
-import { checkOptions } from "../../src/cli/check/check-options.ts";
-import { healthOptions } from "../../src/cli/health/health-options.ts";
-import { loadOptions } from "../../src/cli/load/load-options.ts";
+import { COMMANDS } from "../../src/cli/manual/commands.ts";
 import { manPage } from "../../src/cli/manual/man.ts";
 import { optionsMarkdown } from "../../src/cli/options/help.ts";
 import type { OptionRow } from "../../src/cli/options/option.ts";
 import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
-import { proxyOptions } from "../../src/cli/proxy/proxy-options.ts";
-import { replayOptions } from "../../src/cli/replay/replay-options.ts";
-import { stressOptions } from "../../src/cli/stress/stress-options.ts";
-import { timingOptions } from "../../src/cli/timing/timing-options.ts";
-import { truthOptions } from "../../src/cli/truth/truth-options.ts";
 import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { benchesTable } from "./benches.ts";
 import { bugsTable } from "./bugs.ts";
@@ -40,17 +33,6 @@ export const FILES: Readonly<Record<string, () => string>> = {
   "deploy/systemd/understudy.yaml": exampleConfig,
 };
 
-const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
-  load: loadOptions,
-  check: checkOptions,
-  replay: replayOptions,
-  stress: stressOptions,
-  proxy: proxyOptions,
-  truth: truthOptions,
-  timing: timingOptions,
-  health: healthOptions,
-};
-
 /** The page whose text takes some seconds to generate, because benchmarks are replayed for it. */
 export const SLOW_PAGE = "docs/explanation/timing.md";
 
@@ -59,8 +41,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/README.md": () => ({ pages: pageIndex() }),
   "docs/reference/options.md": () => ({ options: optionsMarkdown() }),
   "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
-  "docs/reference/command-options.md": () =>
-    Object.fromEntries(Object.entries(COMMANDS).map(([name, table]) => [name, withoutEmptyGroup(table)])),
+  "docs/reference/command-options.md": commandOptions,
   "docs/reference/exit-codes.md": () => ({ "exit-codes": exitCodesTable() }),
   "docs/reference/parameters.md": () => ({ parameters: parametersMarkdown() }),
   "docs/reference/metrics.md": metricsTables,
@@ -83,6 +64,12 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/internals/benches.md": () => ({ benches: benchesTable() }),
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
 };
+
+/** Returns a table of options for each command that has some, except `serve`, whose options have pages of their own. */
+function commandOptions(): Texts {
+  const others = COMMANDS.filter(({ name, options }) => !/^serve\b/.test(name) && Object.keys(options).length > 0);
+  return Object.fromEntries(others.map(({ name, options }) => [name, withoutEmptyGroup(options)]));
+}
 
 /** Removes the empty group heading from a table of options whose only group has no name. */
 const withoutEmptyGroup = (table: Readonly<Record<string, OptionRow>>) =>
