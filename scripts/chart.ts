@@ -12,6 +12,7 @@ const root = new URL("../", import.meta.url).pathname;
 export const RENDERED = ["vllm", "triton", "gateway"] as const;
 /** Rendered releases that only tests use. Together with `RENDERED` they contain every kind of object and every role. */
 export const RENDERED_FOR_TESTS = ["trtllm"] as const;
+const isForTests = (release: string): boolean => RENDERED_FOR_TESTS.some((name) => name === release);
 const MANIFESTS = "deploy/kubernetes/";
 const TEST_MANIFESTS = "test/kubernetes/manifests/";
 
@@ -51,9 +52,7 @@ export function chartDigest(): string {
 
 /** Returns the values file of a release, from the repository's root. */
 export const valuesOf = (release: string): string =>
-  RENDERED_FOR_TESTS.some((name) => name === release)
-    ? `${TEST_MANIFESTS}values-${release}.yaml`
-    : `deploy/helm/understudy/values-${release}.yaml`;
+  isForTests(release) ? `${TEST_MANIFESTS}values-${release}.yaml` : `deploy/helm/understudy/values-${release}.yaml`;
 
 /** A Helm that was built from its Go module does not know a version of Kubernetes. */
 export const TEMPLATE = ["template", "--kube-version", "1.37.0"] as const;
@@ -68,7 +67,7 @@ export function runHelm(helm: string, ...words: readonly string[]): string {
 /** Splits the output of `helm template` into the texts of files, by path from the repository's root. */
 export function manifestsOf(release: string, output: string): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
-  const folder = RENDERED_FOR_TESTS.some((name) => name === release) ? TEST_MANIFESTS : MANIFESTS;
+  const folder = isForTests(release) ? TEST_MANIFESTS : MANIFESTS;
   const head = `# Rendered from the chart with ${valuesOf(release)} by scripts/chart.ts. Chart: ${chartDigest()}\n`;
   for (const document of output.split(/^---\n/m)) {
     const [, group = ""] = /^apiVersion: (?:(\S+)\/)?\S+$/m.exec(document) ?? [];

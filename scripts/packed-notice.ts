@@ -47,7 +47,8 @@ const TIKTOKEN: PackedPart = {
   text: MIT("2022 OpenAI, Shantanu Jain"),
 };
 
-function packageOf(name: string, where: string): PackedPart {
+/** Returns a package of node_modules. `where`: the place of its code in what is packed. Throws if the package has no licence. */
+export function packageOf(name: string, where: string): PackedPart {
   const folder = `${root}node_modules/${name}/`;
   const { version, license } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"));
   const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)(\.|$)/i.test(entry));

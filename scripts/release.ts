@@ -32,7 +32,7 @@ import {
 } from "./release/checks.ts";
 import { provenanceOf } from "./release/provenance.ts";
 import { publishCommands } from "./release/publish.ts";
-import { sbomOf } from "./release/sbom.ts";
+import { purl, sbomOf } from "./release/sbom.ts";
 import { CHART } from "./release/versions.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -89,7 +89,7 @@ async function build({ commit, commitS }: ReleaseFacts, version: string, folder:
   const inputs = new Map([["bun.lock", sha256(join(source, "bun.lock"))]]);
   for (const target of Object.keys(TARGETS)) {
     const runtime = await packagedRuntime(target);
-    inputs.set(`pkg:npm/${TARGETS[target]!.package.replace("@", "%40")}@${BUN_VERSION}`, sha256(runtime));
+    inputs.set(purl(TARGETS[target]!.package, BUN_VERSION), sha256(runtime));
     const words = ["scripts/compile.ts", "--target", target, "--runtime", runtime, "--out", folder];
     await step(`compiling for ${target}`, [bun, ...words], source);
   }

@@ -12,7 +12,7 @@ import { type Arrival, arrivals } from "./traffic.ts";
 /** Most open requests. Further ones are turned away, as by a server with `--max-num-queued-reqs`. */
 export const OPEN_MOST = 1000;
 const SEQUENCES_MOST = 256;
-const BLOCK_TOKENS = 16;
+export const BLOCK_TOKENS = 16;
 /** Number of latest requests whose latencies are shown. */
 const RECENT = 200;
 
