@@ -183,20 +183,15 @@ export class Simulation {
    */
   #share(running: number, blocksUsed: number): void {
     let rest = blocksUsed;
-    for (let at = 0; at < running; at++) {
-      const { blocks, order, run, computesPrompt } = this.open[at]!;
-      if (computesPrompt) continue;
-      const count = Math.ceil((run.promptTokens + run.tokens.length) / BLOCK_TOKENS);
-      this.blocks.resize(blocks, order, count);
-      rest -= count;
-    }
-    for (let at = 0; at < running; at++) {
-      const { blocks, order, run, computesPrompt } = this.open[at]!;
-      if (!computesPrompt) continue;
-      const count = Math.min(Math.max(0, rest), Math.ceil((run.promptTokens + run.tokens.length) / BLOCK_TOKENS));
-      this.blocks.resize(blocks, order, count);
-      rest -= count;
-    }
+    for (const isPrompt of [false, true])
+      for (let at = 0; at < running; at++) {
+        const { blocks, order, run, computesPrompt } = this.open[at]!;
+        if (computesPrompt !== isPrompt) continue;
+        const full = Math.ceil((run.promptTokens + run.tokens.length) / BLOCK_TOKENS);
+        const count = isPrompt ? Math.min(Math.max(0, rest), full) : full;
+        this.blocks.resize(blocks, order, count);
+        rest -= count;
+      }
   }
 }
 
