@@ -37,7 +37,10 @@ export function chartCopies(): ReadonlyMap<string, string> {
   return new Map(copies);
 }
 
-/** Returns a digest of the files on which the rendered manifests depend. Each of these begins with it. */
+/**
+ * Returns a digest of the files on which the rendered manifests depend. The first line of each manifest has it, so that a test
+ * finds manifests that are older than the chart.
+ */
 export function chartDigest(): string {
   const names = readdirSync(CHART, { recursive: true, encoding: "utf8", withFileTypes: true })
     // A new option changes the schema, but not the output.
@@ -57,7 +60,7 @@ export const valuesOf = (release: string): string =>
 /** A Helm that was built from its Go module does not know a version of Kubernetes. */
 export const TEMPLATE = ["template", "--kube-version", "1.37.0"] as const;
 
-/** Runs Helm in the repository's root. Throws its error. */
+/** Runs Helm in the repository's root. Returns its output. Throws an error with Helm's message if it fails. */
 export function runHelm(helm: string, ...words: readonly string[]): string {
   const { exitCode, stdout, stderr } = Bun.spawnSync([helm, ...words], { cwd: root });
   if (exitCode !== 0) throw new Error(stderr.toString());
@@ -79,7 +82,9 @@ export function manifestsOf(release: string, output: string): ReadonlyMap<string
   return texts;
 }
 
-/** Renders all releases. Returns texts by path from the repository's root. */
+/**
+ * Renders the chart with the values of all releases. Returns the texts of the manifests, by path from the repository's root.
+ */
 export function render(helm: string): ReadonlyMap<string, string> {
   const releases = [...RENDERED, ...RENDERED_FOR_TESTS];
   return new Map(

@@ -77,7 +77,7 @@ const beyond = ({ gapMs, controlMs }: Gaps) => gapMs - controlMs;
 const isCollected = (gaps: Gaps) => beyond(gaps) > GAP_BAR_MS && beyond(gaps) - gaps.collectionMs <= GAP_BAR_MS;
 const barOf = (gaps: Gaps) => (isCollected(gaps) ? COLLECTION_BAR_MS : GAP_BAR_MS);
 
-/** Prints the verdict on the median of the row's runs. */
+/** Prints whether the median of the row's runs keeps its bound. */
 export function noteGap(name: string, first: Gaps, more: readonly Gaps[] = []): void {
   const sorted = [first, ...more].sort((a, b) => beyond(a) - beyond(b));
   const median = sorted[sorted.length >> 1]!;

@@ -1,6 +1,6 @@
 /**
- * Lists the exit codes of all commands, for docs/reference/exit-codes.md and for the list of promises
- * (docs/reference/stability.md).
+ * Lists the exit codes of all commands with their meanings. docs/reference/exit-codes.md has them as a table, and
+ * test/docs/surface.json records them, because a version promises them (docs/reference/stability.md).
  */
 import { readFileSync } from "node:fs";
 import { markdownTable } from "./markdown.ts";
@@ -80,7 +80,7 @@ export const EXIT_CODES: readonly ExitCode[] = [
 
 const root = new URL("../../", import.meta.url).pathname;
 
-/** Returns the codes that their sources still set. */
+/** Returns the codes whose source file still contains the text that sets them, so that a removed code is noticed. */
 export function currentExitCodes(read = (path: string) => readFileSync(root + path, "utf8")): readonly ExitCode[] {
   return EXIT_CODES.filter(({ source }) => source === undefined || read(source[0]).includes(source[1]));
 }

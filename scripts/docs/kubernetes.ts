@@ -35,7 +35,7 @@ const objectsTable = () =>
   ]);
 
 export interface HpaSettings {
-  /** Target of the mean over the pods. */
+  /** Value of the metric, as a mean over the pods, that the HPA aims at. */
   readonly target: number;
   /** Relative distance from the target, above and below it, within which nothing changes. Kubernetes' default is 0.1. */
   readonly toleranceUp: number;
@@ -55,7 +55,7 @@ export const HPA_SETTINGS = {
  */
 export function wantedPods(pods: number, ratio: number, { target, toleranceUp, toleranceDown }: HpaSettings): number {
   const usage = ratio / target;
-  // The tolerance is compared with room for the rounding of floats.
+  // Add a little to the tolerances, because floats are rounded.
   if (usage <= 1 + toleranceUp + 1e-9 && usage >= 1 - toleranceDown - 1e-9) return pods;
   return Math.ceil(pods * usage - 1e-9);
 }

@@ -40,7 +40,7 @@ const titleOf = (path: string) =>
     .split("\n")[0]!
     .slice("# ".length);
 
-/** Returns all pages of the docs, by group. */
+/** Returns all pages of the docs in their groups, in the order of docs/README.md. */
 export function pageGroups(): PageGroup[] {
   const grouped = HOW_TO.flatMap(([, paths]) => paths);
   const groups: readonly Group[] = [
@@ -63,5 +63,5 @@ function groupTable({ heading, pages }: PageGroup): string {
   return `**${heading}**\n\n${markdownTable([["Page", "Title"], ...rows])}`;
 }
 
-/** Returns a table for each group, as Markdown. */
+/** Returns the list for docs/README.md as Markdown: for each group its heading and a table of its pages. */
 export const pageIndex = (): string => pageGroups().map(groupTable).join("\n\n");

@@ -27,7 +27,7 @@ import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 /** Generated texts, by the name of their markers in the page. */
 type Texts = Readonly<Record<string, string>>;
 
-/** Functions that generate a whole file, by its path. */
+/** Functions that generate all text of a file, by the path of the file. */
 export const FILES: Readonly<Record<string, () => string>> = {
   "docs/understudy.1": manPage,
   "deploy/systemd/understudy.yaml": exampleConfig,
@@ -77,7 +77,9 @@ const withoutEmptyGroup = (table: Readonly<Record<string, OptionRow>>) =>
 
 const root = new URL("../../", import.meta.url);
 
-/** Returns a file of the repository as a block of code. */
+/**
+ * Returns the text of an example in the repository as a block of code in Markdown. `language`: its name for the highlighter.
+ */
 const example = (language: string, path: string): string =>
   `\n\`\`\`${language}\n${readFileSync(new URL(path, root), "utf8")}\`\`\`\n`;
 

@@ -17,7 +17,7 @@ function rowsOf(name: string): string[][] {
 
 const table = (...names: readonly string[]) => markdownTable([["Field", "Meaning"], ...names.flatMap(rowsOf)]);
 
-/** Returns the tables of the page by the name of their markers, as Markdown. */
+/** Returns the tables of docs/reference/truth-log.md as Markdown, by the names of their markers in the page. */
 export function truthTables(): Readonly<Record<string, string>> {
   return {
     header: table("HeaderLine", "LogHeader"),

@@ -35,7 +35,7 @@ export const KINDS = [
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** The meaning of each name, by kind. */
+/** The meaning of each name that semantic versioning covers, by kind and name. For a flag: its values and its default. */
 export type Surface = Readonly<Record<Kind, Readonly<Record<string, string>>>>;
 
 type OptionTable = Readonly<Record<string, Option & Partial<OptionRow>>>;
@@ -136,7 +136,7 @@ interface SurfaceSources {
   readonly source?: (path: string) => string;
   /** Returns the text of a declaration file. */
   readonly types?: (path: string) => string;
-  /** Keys of JSON that are known. Without them, the commands run. */
+  /** Keys of JSON from an earlier call. If they are absent, the commands that write JSON run. */
   readonly json?: Readonly<Record<string, string>>;
 }
 

@@ -16,7 +16,7 @@ export interface GoTools {
   readonly kubectlValidate: string;
 }
 
-/** Returns Go's path. Throws a line that names Go if it is null. */
+/** Returns the path of Go. Throws an error that says how to get Go if the path is null. */
 export function required(go: string | null): string {
   if (go !== null) return go;
   throw new Error(`${missingLine(TOOLCHAINS.go, ["Helm", "kubectl-validate"])}; --without-go leaves them out`);

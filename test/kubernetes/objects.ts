@@ -42,7 +42,7 @@ export function readManifests(): ReadonlyMap<string, readonly KubernetesObject[]
   return new Map(paths.sort().map((path) => [path, objectsIn(readFileSync(root + path, "utf8"))]));
 }
 
-/** Members by which the items of a list must differ. */
+/** Keyword of CRDs: names of the members by which the items of a list must differ. */
 const LIST_KEYS = "x-kubernetes-list-map-keys";
 const isRemark = (key: string) => /^(x-kubernetes|description|default|format)/.test(key) && key !== LIST_KEYS;
 

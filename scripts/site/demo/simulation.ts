@@ -17,14 +17,14 @@ export const BLOCK_TOKENS = 16;
 const RECENT = 200;
 
 export interface OpenRequest {
-  /** Counted from 0, in the order of arrival. */
+  /** Number of the request, counted from 0 in the order of arrival. */
   readonly order: number;
   readonly run: Run;
   /** True if the engine runs it, false if it waits. */
   isRunning: boolean;
-  /** True from its admission until the next token. */
+  /** True while the engine computes its prompt: from its admission until the next token. */
   computesPrompt: boolean;
-  /** Output tokens at its last admission. */
+  /** Number of its output tokens when it was last admitted. */
   tokensBefore: number;
   preemptions: number;
   /** Place in the picture of running requests; -1 while it waits. */
