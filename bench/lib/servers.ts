@@ -7,7 +7,6 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import oneProcessor from "../../bin/one-processor-options.json";
 import replayOptions from "../../bin/replay-options.json";
 import { has, note, progress, root, text } from "./bench.ts";
-import { type ReaderOptions, type ReaderResult, read } from "./client.ts";
 
 export const SERVER_CORE = 0;
 export const CLIENT_CORE = 1;
@@ -192,20 +191,6 @@ export async function withCpu<T>({ pid }: RunningServer, act: () => Promise<T>):
   const beforeUs = cpuUs(pid);
   const result = await act();
   return { result, us: cpuUs(pid) - beforeUs };
-}
-
-/** Reads streams from the server, and runs `act` some time after their start. Returns the largest memory, too. */
-export async function besideStreams<T>(
-  { port, pid }: RunningServer,
-  streams: Omit<ReaderOptions, "port">,
-  afterMs: number,
-  act: () => Promise<T>,
-): Promise<{ streams: ReaderResult; acted: T; mostMb: number }> {
-  const most = watchedMb(pid);
-  const reading = read({ ...streams, port });
-  await Bun.sleep(afterMs);
-  const acted = await act();
-  return { streams: await reading, acted, mostMb: most() };
 }
 
 /** Number and lateness of the bare timer process's wake-ups. */
