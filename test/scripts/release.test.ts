@@ -141,6 +141,10 @@ describe("refused", () => {
     expect(otherVersions("0.2.0", folder)).toEqual(VERSIONED.map(({ path, part }) => `${path} is missing (${part})`));
   });
 
+  test("no place of this repository, because each has the version of package.json", () => {
+    expect(otherVersions(manifest.version, root)).toEqual([]);
+  });
+
   test("a version whose tag is on another commit, and, if it is not a dry run, on this one", async () => {
     const first = await git(small, "rev-parse", "HEAD");
     await git(small, "tag", "v0.2.0");
