@@ -141,12 +141,16 @@ export async function start(
   return { pid: child.pid, port, stop, [Symbol.asyncDispose]: stop };
 }
 
+/** Reports whether a port of this machine accepts connections. */
+export const accepts = (port: number): Promise<boolean> =>
+  Bun.connect({ hostname: "127.0.0.1", port, socket: { open: (socket) => void socket.end(), data() {} } }).then(
+    () => true,
+    () => false,
+  );
+
 const healthy = (port: number, path: string | null = "/health"): Promise<boolean> =>
   path === null
-    ? Bun.connect({ hostname: "127.0.0.1", port, socket: { open: (socket) => void socket.end(), data() {} } }).then(
-        () => true,
-        () => false,
-      )
+    ? accepts(port)
     : fetch(`http://127.0.0.1:${port}${path}`, { keepalive: false }).then(
         ({ ok }) => ok,
         () => false,
