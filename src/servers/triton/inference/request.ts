@@ -244,7 +244,7 @@ class InputChecker {
       if (named(output, wanted) === undefined)
         throw invalidArg(`unexpected inference output '${wanted}' for model '${name}'`);
     this.#count(inputs);
-    const configs: TensorConfig[] = [];
+    const configs = new Array<TensorConfig>(inputs.length);
     let reshapes = false;
     for (let at = inputs.length - 1; at >= 0; at--) {
       const given = inputs[at]!;

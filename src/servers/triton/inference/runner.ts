@@ -243,11 +243,12 @@ export class Runner extends LoadedVersion {
     const times = computeTimesOf(run, inferToUs, nowUs);
     this.#computed(instance);
     this.statistics.executed(inferencesIn(batch), times, instance.reporter);
+    let endUs = nowUs;
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
-      const endUs = key === undefined ? nowUs : this.shared.clock.now();
+      endUs = this.shared.clock.now();
       const cacheUs =
         key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
@@ -255,8 +256,8 @@ export class Runner extends LoadedVersion {
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
     }
-    if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
-    this.#free(instance);
+    if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!, endUs);
+    this.#free(instance, endUs);
   }
 
   #raised(run: Execution, error: unknown): void {
@@ -298,7 +299,8 @@ export class Runner extends LoadedVersion {
     if (gpu !== null) this.shared.gpus.ended(gpu, this.shared.clock.now());
   }
 
-  #free(instance: Instance): void {
+  /** `nowUs`: the time, if the caller has read it already. */
+  #free(instance: Instance, nowUs = this.shared.clock.now()): void {
     const { freed } = instance;
     if (freed !== null) {
       instance.freed = null;
@@ -310,7 +312,7 @@ export class Runner extends LoadedVersion {
     if (limited !== null) grant(limited.released(at));
     else if (!this.config.sequence_batching) this.#idle.push(instance);
     scheduler.freed(at);
-    this.#pump();
+    this.#pump(nowUs);
   }
 
   readonly #respond = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
@@ -334,25 +336,26 @@ export class Runner extends LoadedVersion {
     request.reported?.(times);
   }
 
-  #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+  /** Sends the last response. `nowUs`: the time, if the caller has read it already. */
+  #last(request: InferRequest, answer: InferAnswer | TritonError | null, nowUs?: number): void {
     this.live--;
     if (this.#began.size > 0) this.#began.delete(request);
     if (this.#keys.size > 0) this.#keys.delete(request);
     this.options.states?.over(request);
-    this.#sendInOrder(request, answer, true);
+    this.#sendInOrder(request, answer, true, nowUs);
     const { scheduler } = this.options;
     if (scheduler.completed === undefined) return;
     scheduler.completed(request, this.shared.clock.now());
     this.#pump();
   }
 
-  #sendInOrder(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+  #sendInOrder(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean, nowUs?: number): void {
     const order = this.#orders.orderFor(request, final);
-    if (order === undefined) this.#sendNow(request, answer, final);
+    if (order === undefined) this.#sendNow(request, answer, final, nowUs);
     else order.send(request, this.#sendNow.bind(this, request, answer, final), final);
   }
 
-  #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    this.send(request, answer && requestedPart(request, answer), final);
+  #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean, nowUs?: number): void {
+    this.send(request, answer && requestedPart(request, answer), final, nowUs);
   }
 }
