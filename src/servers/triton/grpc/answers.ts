@@ -36,7 +36,10 @@ export const caught = <T>(run: () => T): T | TritonError => resultOrError(Triton
 /** Largest message of gRPC in bytes. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 
-/** Returns the outputs of an answer as they are sent, or the error of an output that cannot be sent. */
+/**
+ * Returns the outputs of an answer as the client wants them: as classes, in shared memory or unchanged. Returns an error if an
+ * output cannot be sent so.
+ */
 export function sentOutputs(
   answer: InferAnswer,
   wish: Pick<GrpcWish, "outputs">,

@@ -89,7 +89,7 @@ export function* inferWish(body: Uint8Array, head: number, model: string, around
   const { missingElements } = server.facts;
   const isWhole = head === body.length;
   const json = isWhole ? body : body.subarray(0, head);
-  // A generator costs more than the look at a short document.
+  // `documentPieces` is a generator, whose creation takes longer than this check.
   const document = isLarge(json) ? yield* documentPieces(json) : documentOf(json);
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");

@@ -47,9 +47,10 @@ export function modelFile(file: string, most: number): Buffer {
   return readFileSync(file);
 }
 
+/** Returns the error of the real server for a file that does not exist. */
 export const missingFile = (file: string): TritonError =>
   internal(`failed to open text file for read ${file}: No such file or directory`);
-/** Reports whether the file is below the folder. Does not look at links. */
+/** Reports whether the path of a file is below that of a folder. Does not follow symbolic links. */
 export const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
 
 /** Returns an ensemble's own labels together with those of its steps. */

@@ -258,7 +258,7 @@ export function bytesOf(numbers: Numbers): Uint8Array {
 /** Tensors of at most this many bytes are copied byte by byte, because a call of a native method takes longer. */
 const FEW_BYTES = 32;
 
-/** Copies the first bytes of the scratch memory. */
+/** Returns a copy of the first bytes of the scratch memory. */
 function smallBytes(length: number): Uint8Array {
   if (length > FEW_BYTES) return SMALL_BYTES.slice(0, length);
   const made = new Uint8Array(length);
