@@ -58,8 +58,10 @@ export const noSettings = () => ({
   priority: 0,
   timeoutUs: 0,
   sequence: NO_SEQUENCE,
-  /** True if outputs are binary by default (HTTP), or if the final flag is sent even in an empty response (gRPC). */
-  flag: false,
+  /** True if outputs that the request does not list are sent as binary data. Only in requests over HTTP. */
+  binary: false,
+  /** True if a final response without outputs is sent, too. Only in requests over gRPC. */
+  emptyFinal: false,
 });
 export type RequestSettings = ReturnType<typeof noSettings>;
 
