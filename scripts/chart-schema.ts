@@ -45,6 +45,7 @@ export const chartRoles: Readonly<Record<string, ChartRole>> = parse(readFileSyn
 export const OPTION_TABLES: Readonly<Record<RoleName, Readonly<Record<string, OptionRow>>>> = {
   vllm: serveOptions,
   "trtllm-serve": serveOptions,
+  "vllm-engine": serveOptions,
   triton: tritonServerOptions,
 };
 
@@ -66,6 +67,7 @@ export const NOT_IN_VALUES: Readonly<Record<string, string>> = {
 const NOT_IN_ROLE: Readonly<Record<string, readonly string[]>> = {
   vllm: ["metrics-port", "metrics-address"], // deprecated: role triton has them
   "trtllm-serve": ["metrics-port", "metrics-address", "http2-port"],
+  "vllm-engine": ["metrics-port", "metrics-address", "http2-port"],
 };
 
 /** Returns the options of a role that the chart sets itself. */

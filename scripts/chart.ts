@@ -11,7 +11,7 @@ const root = new URL("../", import.meta.url).pathname;
 /** Values files that are rendered, by the name of the release. */
 export const RENDERED = ["vllm", "triton", "gateway"] as const;
 /** Rendered releases that only tests use. Together with `RENDERED` they contain every kind of object and every role. */
-export const RENDERED_FOR_TESTS = ["trtllm"] as const;
+export const RENDERED_FOR_TESTS = ["trtllm", "engine"] as const;
 const isForTests = (release: string): boolean => RENDERED_FOR_TESTS.some((name) => name === release);
 const MANIFESTS = "deploy/kubernetes/";
 const TEST_MANIFESTS = "test/kubernetes/manifests/";

@@ -40,6 +40,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   laws: { paths: ["test/tools/check/laws/own-metrics.sim.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
   services: { paths: ["test/services"], options: [] },
+  fronts: { paths: ["test/fronts"], options: [], tools: ["vllm-rs"] },
   library: { paths: ["test/embed"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
   properties: {

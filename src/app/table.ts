@@ -9,6 +9,7 @@ export const servers: Readonly<Record<RoleName, () => Promise<Server<never>>>> =
   vllm: async () => (await import("../servers/vllm/server.ts")).vllm,
   triton: async () => (await import("../servers/triton/server.ts")).triton,
   "trtllm-serve": async () => (await import("../servers/trtllm/server.ts")).trtllm,
+  "vllm-engine": async () => (await import("../servers/vllm-engine/server.ts")).vllmEngine,
 };
 
 /** Loads the server that a configuration names. Throws if the configuration lacks a part that the server reads. */

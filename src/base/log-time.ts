@@ -9,8 +9,11 @@ const two = (value: number) => `${value}`.padStart(2, "0");
 const clockText = (hours: number, minutes: number, seconds: number) => `${two(hours)}:${two(minutes)}:${two(seconds)}`;
 const localClock = (at: Date) => clockText(at.getHours(), at.getMinutes(), at.getSeconds());
 
+const ofVllm = (at: Date) => `INFO ${two(at.getMonth() + 1)}-${two(at.getDate())} ${localClock(at)} [understudy]`;
+
 const PREFIXES = {
-  vllm: (at: Date) => `INFO ${two(at.getMonth() + 1)}-${two(at.getDate())} ${localClock(at)} [understudy]`,
+  vllm: ofVllm,
+  "vllm-engine": ofVllm,
   // Triton logs the time in UTC.
   triton: (at: Date) => {
     const clock = clockText(at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds());

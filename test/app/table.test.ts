@@ -26,7 +26,7 @@ const configOf = (role: RoleName, parts: object) => ({ role, openai: {}, ...part
 test("each server of the table can be loaded, and names the parts of the configuration that it reads", async () => {
   expect(Object.keys(servers)).toEqual([...ROLE_NAMES]);
   for (const name of ROLE_NAMES) {
-    const { options, start } = await loadServer(configOf(name, { triton: {}, iterations: {} }));
+    const { options, start } = await loadServer(configOf(name, { triton: {}, iterations: {}, join: {} }));
     expect(start).toBeFunction();
     expect(options).toContain("openai");
   }
@@ -35,6 +35,7 @@ test("each server of the table can be loaded, and names the parts of the configu
 test("a server is not started without a part of the configuration that it reads", async () => {
   await expect(loadServer(configOf("triton", {}))).rejects.toThrow("the configuration of triton has no triton");
   await expect(loadServer(configOf("trtllm-serve", {}))).rejects.toThrow("has no iterations");
+  await expect(loadServer(configOf("vllm-engine", {}))).rejects.toThrow("has no join");
 });
 
 test("the code that every server loads has no code of a role or of an API's dialect", () => {

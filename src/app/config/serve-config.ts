@@ -3,6 +3,7 @@
 import type { KernelConfig, StartConfig } from "../../kernel/kernel-config.ts";
 import type { OpenAiConfig } from "../../servers/openai/request/openai-config.ts";
 import type { TritonServerConfig } from "../../servers/triton/config/triton-config.ts";
+import type { JoinConfig } from "../../servers/vllm-engine/join-config.ts";
 import type { RoleName } from "./roles.ts";
 
 export interface ServeConfig extends StartConfig {
@@ -10,6 +11,8 @@ export interface ServeConfig extends StartConfig {
   readonly openai: OpenAiConfig;
   /** Present only in the role `triton`. */
   readonly triton?: TritonServerConfig;
+  /** Present only in the role `vllm-engine`. */
+  readonly join?: JoinConfig;
   readonly shutdownTimeoutS: number;
   /** Flags of `vllm serve` that the user gave and that have no effect. */
   readonly ignoredFlags: readonly string[];

@@ -2,6 +2,8 @@
  * Flags of `vllm serve` 0.33 that are accepted without effect, with the number of values that each takes. Source of names and
  * numbers: `vllm/engine/arg_utils.py` and `vllm/entrypoints/common/cli_args.py`.
  */
+import { VLLM_ENGINE } from "../../app/config/roles.ts";
+import { joinOptions } from "./engine-options.ts";
 import type { Option } from "./option.ts";
 
 /** Flags that take one value. */
@@ -10,7 +12,7 @@ const ONE = `
   anthropic-disabled-thinking-effort api-server-count attention-backend attention-config aux-output-config
   chat-template chat-template-content-format code-revision cohere-format compilation-config config-format
   convert cp-kv-cache-interleave-size cpu-distributed-timeout-seconds cpu-offload-gb
-  data-parallel-address data-parallel-backend data-parallel-rank data-parallel-rpc-port
+  data-parallel-backend
   data-parallel-size-local data-parallel-start-rank data-parallel-supervisor-port dbo-decode-token-threshold
   dbo-prefill-token-threshold dcp-comm-backend dcp-kv-cache-interleave-size decode-context-parallel-size
   default-chat-template-kwargs default-mm-loras device-ids diffusion-config disable-access-log-for-endpoints
@@ -140,3 +142,7 @@ export function anyValued(names: string, arity: Option["arity"]): [string, Optio
 export function splitNames(names: string): string[] {
   return names.trim().split(/\s+/);
 }
+
+/** Reports whether an option has no effect because the server of this role joins no front end of vLLM. */
+export const hasNoFront = (name: string, role: string): boolean =>
+  role !== VLLM_ENGINE && Object.hasOwn(joinOptions, name);

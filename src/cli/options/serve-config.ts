@@ -3,7 +3,7 @@
  * that they define.
  */
 
-import { ROLES, TRTLLM_SERVE } from "../../app/config/roles.ts";
+import { ROLES, TRTLLM_SERVE, VLLM_ENGINE } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import type { DeploymentConfig } from "../../engine/config/deployment-config.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
@@ -78,7 +78,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
   if (clash !== undefined) return { error: clash };
   const fakes = fakeMetrics(values);
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
-  const { iterations, ...others } = parts;
+  const { iterations, join, ...others } = parts;
   return {
     config: {
       ...others,
@@ -94,6 +94,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
       queue: parts.queue ?? {},
       openai: openAiConfig(parts.openai),
       ...(parts.role === TRTLLM_SERVE ? { iterations } : {}),
+      ...(parts.role === VLLM_ENGINE ? { join } : {}),
       ignoredFlags: [],
     },
     notices: [...settings.notices, ...parsers.notices, ...noticesOf(values, engine, profile, models.model)],

@@ -10,7 +10,7 @@ import { LOG_LEVELS } from "../../kernel/kernel-config.ts";
 import { BUG_NAMES } from "../../metrics/config/bug-names.ts";
 import { CURRENT, PROFILES, profileName } from "../../metrics/config/metrics-profiles.ts";
 import { STREAM_WRITES } from "../../wire/lanes/stream-write-modes.ts";
-import { engineOptions } from "./engine-options.ts";
+import { engineOptions, joinOptions } from "./engine-options.ts";
 import { allowedHosts, frontLimitOptions } from "./front-limit-options.ts";
 import { bytesOfMib, initially, offAtStart, onlyTrue, ourServeGroup, serveGroup } from "./landing.ts";
 import { lengthOptions } from "./length-options.ts";
@@ -270,7 +270,7 @@ export const serveOptions = {
     },
     role: {
       lands: "role",
-      ...choice("vllm", "trtllm-serve"),
+      ...choice("vllm", "trtllm-serve", "vllm-engine"),
       metavar: "ROLE",
       ...initially("vllm"),
       about: `Server to stand in for: ${rolesText()}.`,
@@ -352,6 +352,7 @@ export const serveOptions = {
   ...derivedTritonOptions,
   ...trtllmOptions,
   ...trtllmServeOptions,
+  ...joinOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;

@@ -3,7 +3,7 @@
  * `trtllm-serve`.
  */
 
-import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
+import { TRTLLM_SERVE as ROLE, VLLM_ENGINE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS } from "../../engine/config/trtllm.ts";
 import { initially, offAtStart, onAtStart, ourServeGroup } from "./landing.ts";
@@ -162,14 +162,16 @@ export function asTrtllmServe(values: ServeValues): ServeValues {
 export function unfitForRole(values: ServeValues, at: (option: string) => string): string | undefined {
   if (values.role !== ROLE) {
     const lone = firstGiven<string>(values, Object.keys(trtllmServeOptions));
-    return lone && `${at(lone)}: needs --role ${ROLE}`;
+    if (lone !== undefined) return `${at(lone)}: needs --role ${ROLE}`;
   }
+  const { role } = values;
+  if (role !== ROLE && role !== VLLM_ENGINE) return undefined;
   for (const name of ["workers", "data-parallel-size"] as const)
-    if ((values[name] ?? 1) > 1) return `${at(name)}: must be 1 with --role ${ROLE}, which has one engine`;
+    if ((values[name] ?? 1) > 1) return `${at(name)}: must be 1 with --role ${role}, which has one engine`;
   if (values["http2-port"] !== undefined)
-    return `${at("http2-port")}: only for --role vllm; --role ${ROLE} speaks HTTP/1.1`;
+    return `${at("http2-port")}: only for --role vllm; --role ${role} speaks HTTP/1.1`;
   if (values["metrics-port"] !== undefined)
-    return `${at("metrics-port")}: only for Triton's metrics; --role ${ROLE} has its metrics on its own port`;
+    return `${at("metrics-port")}: only for Triton's metrics; --role ${role} has its metrics on its own port`;
   return undefined;
 }
 

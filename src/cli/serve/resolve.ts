@@ -13,6 +13,7 @@ import { type Environment, type EnvironmentInput, fromEnvironment } from "../opt
 import { type Flags, parseFlags } from "../options/flags.ts";
 import { inRole, type OptionInput, optionInput, SERVE, type UsageError, wrongValue } from "../options/given.ts";
 import { serveHelp, tritonHelp } from "../options/help.ts";
+import { hasNoFront } from "../options/ignored-flags.ts";
 import type { LandingRow } from "../options/landing.ts";
 import { lookup } from "../options/lookup.ts";
 import type { Option } from "../options/option.ts";
@@ -218,7 +219,10 @@ function configOf(all: ReadonlyMap<string, OptionInput>, environment: Environmen
     };
   const { models, openai } = made.config;
   const deprecation = deprecatedTritonMetrics(values.values);
-  const ignored = [...all.values()].filter((input) => input.ignored).map((input) => `--${input.name}`);
+  const { role } = made.config;
+  const ignored = [...all.values()]
+    .filter((input) => input.ignored || hasNoFront(input.name, role))
+    .map((input) => `--${input.name}`);
   return {
     config: {
       ...made.config,

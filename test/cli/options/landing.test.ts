@@ -40,6 +40,7 @@ const ADDITIONAL = [
   ["--enable-lora"],
   ["--capacity-scheduler-policy=STATIC_BATCH"],
   ["--role=trtllm-serve"],
+  ["--role=vllm-engine"],
   ["--openai", "--enable-kserve-frontends"],
   ["--grpc-use-ssl=1", "--grpc-server-cert=c", "--grpc-server-key=k"],
   ["--grpc-use-ssl-mutual=1", "--grpc-server-cert=c", "--grpc-server-key=k", "--grpc-root-cert=r"],

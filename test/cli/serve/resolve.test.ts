@@ -237,7 +237,7 @@ test.each([
   ["--disable-log-stats=1", "takes no value"],
   ["m extra", '"extra": unexpected'],
   ["m --model n", "the model is given twice"],
-  ["--role tritium", '--role: takes vllm or triton or trtllm-serve, not "tritium"'],
+  ["--role tritium", '--role: takes vllm or triton or trtllm-serve or vllm-engine, not "tritium"'],
   ["--timing fast", '--timing: "fast": not a preset; must be none, constant:'],
   ["--timing constant:ttft=1,itl=1ms", '"1" is not a duration'],
   ["--config nowhere.yaml", '--config: cannot read "nowhere.yaml" (ENOENT)'],

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { decodeMsgpack } from "../../../src/wire/msgpack/reader.ts";
 import { Extension, Float32, type MsgpackValue } from "../../../src/wire/msgpack/values.ts";
-import { bodyOf, RECORDED } from "../../servers/vllm-engine/recorded-frames.ts";
+import { bodyOf, RECORDED } from "../../servers/vllm-engine/golden-frames.ts";
 
 /** Returns a value as the recordings write it. */
 function asRecorded(value: MsgpackValue): unknown {

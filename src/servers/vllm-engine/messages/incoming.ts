@@ -39,7 +39,7 @@ const PICKLES: ReadonlyMap<number, string> = new Map([
 const decoded = (frame: Uint8Array): MsgpackValue => decodeMsgpack(frame, PICKLES);
 
 /** Decodes a message of the input socket. Throws a `MsgpackError` or a `MessageError`. */
-export function engineInput(frames: readonly Uint8Array[], layout: MessageLayout): FrontMessage {
+export function frontMessage(frames: readonly Uint8Array[], layout: MessageLayout): FrontMessage {
   const [type, body] = frames;
   if (type?.length !== 1 || body === undefined)
     throw new MessageError(`an input begins with a type byte and a body, not with ${frames.length} frames`);

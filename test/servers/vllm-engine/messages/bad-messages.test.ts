@@ -1,6 +1,6 @@
 /** Tests messages that no front end sends: each is refused with the name of the field, or read without what is unknown. */
 import { expect, test } from "bun:test";
-import { engineInput, initMessage } from "../../../../src/servers/vllm-engine/messages/incoming.ts";
+import { frontMessage, initMessage } from "../../../../src/servers/vllm-engine/messages/incoming.ts";
 import { LAYOUTS } from "../../../../src/servers/vllm-engine/messages/layouts.ts";
 import { OutputsWriter, PLAIN_OUTPUT, PLAIN_OUTPUTS } from "../../../../src/servers/vllm-engine/messages/outputs.ts";
 import { decodeMsgpack } from "../../../../src/wire/msgpack/reader.ts";
@@ -14,7 +14,7 @@ function encoded(value: MsgpackValue): Buffer {
   writer.value(value);
   return writer.copy();
 }
-const input = (type: number, value: MsgpackValue) => engineInput([Buffer.from([type]), encoded(value)], layout);
+const input = (type: number, value: MsgpackValue) => frontMessage([Buffer.from([type]), encoded(value)], layout);
 const map = (values: Readonly<Record<string, MsgpackValue>>) => new Map(Object.entries(values)) as MsgpackValue;
 const WHOLE: readonly MsgpackValue[] = ["r1", [1, 2], null, map({ temperature: new Float32(Math.fround(0.7)) })];
 
@@ -64,7 +64,7 @@ test("a pickle is refused", () => {
 
 test("frames that are missing or too long for a type are refused", () => {
   for (const frames of [[], [Buffer.from([0])], [Buffer.from([0, 0]), encoded([])]])
-    expect(() => engineInput(frames, layout)).toThrow("an input begins with a type byte and a body");
+    expect(() => frontMessage(frames, layout)).toThrow("an input begins with a type byte and a body");
 });
 
 test("an init without addresses is refused, and unknown members are ignored", () => {

@@ -6,7 +6,7 @@ import {
   registrationMessage,
   statusMessage,
 } from "../../../../src/servers/vllm-engine/messages/handshake.ts";
-import { engineInput, initMessage } from "../../../../src/servers/vllm-engine/messages/incoming.ts";
+import { frontMessage, initMessage } from "../../../../src/servers/vllm-engine/messages/incoming.ts";
 import { LAYOUTS } from "../../../../src/servers/vllm-engine/messages/layouts.ts";
 import {
   ENGINE_CORE_DEAD,
@@ -18,7 +18,7 @@ import {
 import { jsonValue } from "../../../../src/servers/vllm-engine/messages/read.ts";
 import { decodeMsgpack } from "../../../../src/wire/msgpack/reader.ts";
 import { Extension, type MsgpackValue } from "../../../../src/wire/msgpack/values.ts";
-import { bodyOf, RECORDED, type RecordedMessage } from "../recorded-frames.ts";
+import { bodyOf, RECORDED, type RecordedMessage } from "../golden-frames.ts";
 
 const layout = LAYOUTS["0.33"];
 const fromEngine = RECORDED.filter(({ isFromEngine }) => isFromEngine);
@@ -89,7 +89,7 @@ describe("what front ends send", () => {
   const inputs = toEngine.filter(({ socket }) => socket === "input");
 
   test("every recorded input is decoded, and every handshake", () => {
-    const types = inputs.map(({ frames }) => engineInput(frames, layout).type);
+    const types = inputs.map(({ frames }) => frontMessage(frames, layout).type);
     const count = (type: string) => types.filter((one) => one === type).length;
     expect({ add: count("add"), abort: count("abort"), utility: count("utility") }).toEqual({
       add: 47,
@@ -104,7 +104,7 @@ describe("what front ends send", () => {
 
   const added = (name: string) => {
     const message = inputs.find((one) => one.name.startsWith(name) && one.name.includes("ADD"))!;
-    const input = engineInput(message.frames, layout);
+    const input = frontMessage(message.frames, layout);
     if (input.type !== "add") throw new Error(`${name} is no ADD`);
     return input.request;
   };
@@ -129,7 +129,7 @@ describe("what front ends send", () => {
 
   test("fields that are left out have vLLM's defaults", () => {
     const request = RECORDED.find(({ name }) => name.includes("add-defaults"))!;
-    const input = engineInput(request.frames, layout);
+    const input = frontMessage(request.frames, layout);
     expect(input).toMatchObject({
       type: "add",
       request: {
@@ -146,7 +146,7 @@ describe("what front ends send", () => {
 
   test("a call keeps an id beyond 2^53", () => {
     const call = RECORDED.find(({ name }) => name.includes("utility-call"))!;
-    expect(engineInput(call.frames, layout)).toEqual({
+    expect(frontMessage(call.frames, layout)).toEqual({
       type: "utility",
       call: { client_index: 0, call_id: 16444791273297875441n, method: "reset_prefix_cache", args: [false, false] },
     });
@@ -154,7 +154,7 @@ describe("what front ends send", () => {
 
   test("an adapter is read", () => {
     const lora = RECORDED.find(({ name }) => name.includes("add-lora"))!;
-    expect(engineInput(lora.frames, layout)).toMatchObject({
+    expect(frontMessage(lora.frames, layout)).toMatchObject({
       request: { lora_request: { name: "ad1", id: 2, path: "/adapters/ad1" }, priority: -1, external_req_id: "r1" },
     });
   });

@@ -1,0 +1,124 @@
+/**
+ * An engine behind a real front end of vLLM: joins it, runs its requests, and sends the tokens. Metrics, the truth and the admin
+ * have a port of their own.
+ */
+import { version } from "../../../package.json";
+import { findPreset } from "../../engine/timing/presets.ts";
+import { timingText } from "../../engine/timing/timing-text.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import { onePort } from "../../kernel/one-port.ts";
+import type { Listeners, Server } from "../../kernel/server.ts";
+import { routes } from "../../wire/http/routes.ts";
+import { ourRoutes } from "../openai/front/our-routes.ts";
+import type { OpenAiServerConfig } from "../openai/request/openai-config.ts";
+import { FrontLink } from "./front-link.ts";
+import type { JoinConfig } from "./join-config.ts";
+import { type Registration, registrationMessage } from "./messages/handshake.ts";
+import { LAYOUTS } from "./messages/layouts.ts";
+import { RunningRequests } from "./running.ts";
+
+/** The configuration of a server of this kind. */
+export interface VllmEngineConfig extends OpenAiServerConfig {
+  readonly join: JoinConfig;
+}
+
+type EngineKernel = Kernel<VllmEngineConfig>;
+
+/** Line of the messages' layouts, and the version that the front end shows. */
+const VLLM_VERSION = "0.33.0";
+
+export const vllmEngine: Server<VllmEngineConfig> = { options: ["openai", "join"], start };
+
+async function start(kernel: EngineKernel): Promise<Listeners<VllmEngineConfig>> {
+  let current = attached(kernel);
+  const port = onePort(kernel, (next) => ({
+    routes: [
+      ...ourRoutes(next),
+      ...routes({
+        "GET /health": ({ front, request }) => front.answer(request, current.link.isReady ? 200 : 503, {}, ""),
+      }),
+    ],
+  }));
+  return {
+    ...port,
+    banner: (startedMs) => bannerOf(kernel, port.url, startedMs),
+    async turnTo(next) {
+      const before = current;
+      current = attached(next);
+      await Promise.all([before.link.close(), port.turnTo(next)]);
+    },
+    async stop(cut) {
+      current.requests.abortAll();
+      await Promise.all([current.link.close(), port.stop(cut)]);
+    },
+  };
+}
+
+/** Joins the front end with the engines of a kernel. */
+function attached(kernel: EngineKernel): { readonly link: FrontLink; readonly requests: RunningRequests } {
+  const { config, log, time } = kernel;
+  const layout = LAYOUTS["0.33"];
+  const timer = {
+    nowUs: () => time.clock.now(),
+    after: (us: number, act: () => void) => time.clock.at(time.clock.now() + us, act),
+  };
+  const requests = new RunningRequests(kernel, layout, config.join.rank, (client, frames) => {
+    link.send(client, frames);
+  });
+  const link = new FrontLink(config.join, timer, {
+    layout,
+    log,
+    registration: (statsAddress) => registrationMessage(registrationOf(kernel, statsAddress)),
+    received: (message) => requests.received(message),
+    lost: () => requests.abortAll(),
+  });
+  return { link, requests };
+}
+
+function registrationOf({ config }: EngineKernel, statsAddress: string | null): Registration {
+  const { engine, deployment, join, models } = config;
+  const { tp } = findPreset(deployment.preset)!;
+  const tokens = (engine.numGpuBlocks - 1) * engine.blockSize;
+  return {
+    max_model_len: engine.maxModelLen,
+    num_gpu_blocks: engine.numGpuBlocks,
+    block_size: engine.blockSize,
+    dp_stats_address: statsAddress,
+    dtype: "bfloat16",
+    vllm_version: VLLM_VERSION,
+    world_size: tp,
+    data_parallel_size: 1,
+    tensor_parallel_size: tp,
+    pipeline_parallel_size: 1,
+    decode_context_parallel_size: 1,
+    data_parallel_rank: join.rank,
+    max_num_seqs: engine.maxNumSeqs,
+    max_num_batched_tokens: engine.maxNumBatchedTokens,
+    instance_id: `understudy-${models.servedModelNames[0]}-${join.rank}`,
+    supports_lora: false,
+    max_loras: 0,
+    mamba_block_size: null,
+    kv_cache_size_tokens: tokens,
+    kv_cache_max_concurrency: tokens / engine.maxModelLen,
+    kv_events_config: null,
+    weight_transfer_backend: null,
+    enable_sleep_mode: false,
+    supports_draft_weight_updates: false,
+    effective_attention_block_size: engine.blockSize,
+    coord_store_port: 0,
+    coordinator_input_address: null,
+    coordinator_output_address: null,
+  };
+}
+
+function bannerOf({ config, live }: EngineKernel, url: string, startedMs: number): string {
+  const { engine, join } = config;
+  return [
+    `understudy ${version} is an engine for a front end of vLLM ${VLLM_VERSION}, as rank ${join.rank}`,
+    `  joins       ${join.address}:${join.rpcPort}, and waits until a front end is there`,
+    `  scheduling  max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
+    `  KV cache    ${engine.numGpuBlocks - 1} blocks of ${engine.blockSize} tokens`,
+    `  timing      ${timingText(live.values.pace.get())}`,
+    `  metrics     ${url}/metrics after ${Math.round(startedMs)} ms`,
+  ].join("\n");
+}

@@ -1,0 +1,152 @@
+/** Tests an engine behind a small front end: it joins, answers requests and calls, and survives the end of the front end. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type HostedServer, hosted } from "../../hosted.ts";
+import { SmallFront } from "./small-front.ts";
+
+setDefaultTimeout(30_000);
+
+let front: SmallFront;
+let server: HostedServer;
+const start = (rpcPort: number, ...flags: readonly string[]) =>
+  hosted([
+    ...["--role=vllm-engine", `--data-parallel-rpc-port=${rpcPort}`, "--seed=1", "--max-model-len=200"],
+    ...["--timing=constant:ttft=5ms,itl=2ms", ...flags],
+  ]);
+beforeAll(async () => {
+  front = new SmallFront();
+  server = await start(front.rpcPort, "--data-parallel-rank=3");
+  await front.until(() => front.statuses.includes("READY"));
+});
+afterAll(async () => {
+  await front.close();
+  await server.stop(0);
+});
+
+const ended = (id: string) =>
+  front.until(() => front.outputsOf(id).some(({ finish_reason }) => finish_reason !== null));
+const tokensOf = (id: string) => front.outputsOf(id).flatMap(({ new_token_ids }) => new_token_ids as number[]);
+
+/** Returns the sum of the samples of a metric of the engine. */
+async function metric(name: string): Promise<number> {
+  const page = await (await fetch(`${server.url}/metrics`)).text();
+  const samples = [...page.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];
+  expect(samples, name).not.toEqual([]);
+  return samples.reduce((sum, [, value]) => sum + Number(value), 0);
+}
+
+test("the engine joins with its figures, and is healthy", async () => {
+  expect(front.statuses).toEqual(["HELLO", "READY"]);
+  expect(front.registration).toMatchObject({
+    max_model_len: 200,
+    block_size: 16,
+    data_parallel_rank: 3,
+    vllm_version: "0.33.0",
+    dp_stats_address: "tcp://127.0.0.1:1",
+  });
+  expect((await fetch(`${server.url}/health`)).status).toBe(200);
+});
+
+test("a request gets a token per step until its limit, and the engine counts it", async () => {
+  const before = await metric("vllm:generation_tokens_total");
+  front.add("limit", { max_tokens: 7 });
+  await ended("limit");
+  const outputs = front.outputsOf("limit");
+  expect(outputs).toHaveLength(7);
+  expect(outputs.map(({ finish_reason }) => finish_reason)).toEqual([null, null, null, null, null, null, 1]);
+  expect(front.messages.at(-1)).toMatchObject({ engine_index: 3, finished_requests: ["limit"], utility_output: null });
+  const times = front.messages.filter(({ outputs: all }) => all.length > 0).map(({ timestamp }) => timestamp as number);
+  expect(times).toEqual(times.toSorted((a, b) => a - b));
+  expect((await metric("vllm:generation_tokens_total")) - before).toBe(7);
+});
+
+test("an answer ends with the end-of-sequence token if the request has one, and the seed repeats it", async () => {
+  for (const id of ["eos-1", "eos-2"]) front.add(id, { max_tokens: 190, _eos_token_id: 1, seed: 5 });
+  await ended("eos-1");
+  await ended("eos-2");
+  expect(front.outputsOf("eos-1").at(-1)).toMatchObject({ finish_reason: 0, stop_reason: null });
+  expect(tokensOf("eos-1").length).toBeLessThan(190);
+  expect(tokensOf("eos-2")).toEqual(tokensOf("eos-1"));
+});
+
+test("a stop token ends the answer, and is named", async () => {
+  const [, second] = tokensOf("eos-1");
+  front.add("stop", { max_tokens: 50, seed: 5, stop_token_ids: [second!] });
+  await ended("stop");
+  expect(front.outputsOf("stop").at(-1)).toMatchObject({
+    finish_reason: 0,
+    stop_reason: second,
+    new_token_ids: [second],
+  });
+});
+
+test("all requests of a step are in one message, and an abort ends its request alone", async () => {
+  const before = front.messages.length;
+  for (const id of ["a", "b", "c"]) front.add(id, { max_tokens: 100 });
+  await front.until(() => front.outputsOf("c").length > 3);
+  front.abort("b", "nobody");
+  await ended("a");
+  await ended("c");
+  const sizes = front.messages.slice(before).map(({ outputs }) => outputs.length);
+  expect(sizes).toContain(3);
+  expect(sizes).toContain(2);
+  expect(front.outputsOf("b").every(({ finish_reason }) => finish_reason === null)).toBe(true);
+  expect(await metric("vllm:num_requests_running")).toBe(0);
+});
+
+test("every call is answered, alone in its message, with its id", async () => {
+  front.call(2n ** 63n + 1n, "get_supported_tasks");
+  front.call(2, "reset_mm_cache");
+  front.call(3, "no_such_method", 1);
+  await front.until(() => front.messages.filter(({ utility_output }) => utility_output !== null).length === 3);
+  const answers = front.messages.filter(({ utility_output }) => utility_output !== null);
+  expect(answers.map(({ utility_output, outputs }) => [utility_output, outputs])).toEqual([
+    [[2n ** 63n + 1n, null, [null, ["generate"]]], []],
+    [[2, null, [null, null]], []],
+    [[3, "Call to no_such_method method failed: this engine does not have it", null], []],
+  ]);
+});
+
+test("a request that cannot be run gets an error", async () => {
+  front.add("empty", {}, []);
+  front.add("none", {}, null);
+  front.add(
+    "long",
+    {},
+    Array.from({ length: 200 }, () => 1),
+  );
+  for (const id of ["empty", "none", "long"]) await ended(id);
+  const error = (message: string) => ({ code: "validation_error", message, retryable: false });
+  expect(["empty", "none", "long"].map((id) => front.outputsOf(id)[0])).toMatchObject([
+    { finish_reason: 3, error: error("prompt_token_ids: must have at least one token") },
+    { finish_reason: 3, error: error("prompt_token_ids: must have at least one token") },
+    { finish_reason: 3, error: error("a prompt of 200 tokens, and the model takes 200") },
+  ]);
+});
+
+test("a message that cannot be read is logged and dropped, and the next one is answered", async () => {
+  front.send([Buffer.from([0]), Buffer.from("ffff", "hex")]);
+  front.send([Buffer.from([9]), Buffer.from("90", "hex")]);
+  front.send([Buffer.from([1])]);
+  front.add("after", { max_tokens: 1 });
+  await ended("after");
+  await front.until(() => server.output().split("a message of the front end is dropped: ").length === 4);
+});
+
+test("a front end that has ended is joined again, and its requests have ended", async () => {
+  const { rpcPort } = front;
+  front.add("left", { max_tokens: 150 });
+  await front.until(() => front.outputsOf("left").length > 2);
+  await front.close();
+  while ((await metric("vllm:num_requests_running")) > 0) await Bun.sleep(5);
+  front = new SmallFront(rpcPort);
+  await front.until(() => front.statuses.includes("READY"));
+  front.add("again", { max_tokens: 3 });
+  await ended("again");
+  expect(front.outputsOf("again")).toHaveLength(3);
+});
+
+test("an engine whose front end is not there waits, and is not ready", async () => {
+  const alone = await start(9);
+  expect((await fetch(`${alone.url}/health`)).status).toBe(503);
+  await alone.stop(0);
+});
