@@ -7,8 +7,8 @@
  */
 import net from "node:net";
 import { bars, note, options, progress, save, table } from "./lib/bench.ts";
-import { chat, Page, prose, type ReaderResult } from "./lib/client.ts";
-import { besideStreams, serve, withCpu } from "./lib/servers.ts";
+import { besideStreams, chat, Page, prose, type ReaderResult } from "./lib/client.ts";
+import { serve, withCpu } from "./lib/servers.ts";
 
 const { rounds, requests, path } = options({ rounds: 3, requests: 150_800, path: "/openapi.json" });
 const STREAMS = 100;

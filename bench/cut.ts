@@ -28,7 +28,10 @@ const aborts = (page: Page) => page.value("understudy_requests_total", 'outcome=
 /** Memory after each round, in megabytes. */
 const mb: number[] = [];
 
-/** Returns a round: the time until all gauges are 0, and the number of aborts that the server counted. */
+/**
+ * Returns a function that runs a round: it cuts all streams, then measures the milliseconds until all gauges are 0, and counts
+ * aborts.
+ */
 const cut = (ending: "fin" | "rst") => async () => {
   const before = aborts(await Page.of(port));
   const result = await read({ port, body, streams, together: true, cut: EVENTS_BEFORE, ending });

@@ -6,10 +6,10 @@
  *   bun run bench garbage [--requests 200000] [--streams 2000] [--seconds 60] [--realtime] [--no-save]
  */
 import { bars, options, progress, save, table } from "./lib/bench.ts";
-import { chat, read } from "./lib/client.ts";
+import { besideStreams, chat, read } from "./lib/client.ts";
 import { Collections } from "./lib/collections.ts";
 import { median } from "./lib/numbers.ts";
-import { besideStreams, residentMb, serve } from "./lib/servers.ts";
+import { residentMb, serve } from "./lib/servers.ts";
 
 const defaults = { requests: 200_000, streams: 2000, seconds: 60 };
 const { requests, streams, seconds } = options(defaults, ["--server", "--realtime"]);

@@ -13,7 +13,7 @@ import { gzipSync } from "node:zlib";
 import { encoded, packedCall, SERVICE, TritonClient } from "../test/triton/grpc-client.ts";
 import { ATTACKS } from "../test/triton/wire-messages.ts";
 import { bars, options, root, save, table } from "./lib/bench.ts";
-import { longestGapMs } from "./lib/client.ts";
+import { longestGapMs, read } from "./lib/client.ts";
 import { Collections } from "./lib/collections.ts";
 import { AROUND_MS, gapsBeside, measureRows, noteGap } from "./lib/gaps.ts";
 import { attack, HTTP2_ATTACKS } from "./lib/http2-attacks.ts";
@@ -194,7 +194,7 @@ async function measure({ name, act }: { readonly name: string; readonly act: Act
   };
   const aloneMs = await took();
   const durationMs = Math.min(LONGEST_MS, Math.ceil(2 * AROUND_MS + 3 * aloneMs));
-  const controlMs = await longestGapMs({ ...streams, port: server.port, durationMs });
+  const controlMs = longestGapMs(await read({ ...streams, port: server.port, durationMs, gaps: true }));
   const { acted, ...gaps } = await gapsBeside({ server, collections, streams }, durationMs, controlMs, took);
   return { name, aloneMs, besideMs: acted, ...gaps };
 }

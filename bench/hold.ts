@@ -14,7 +14,7 @@
  */
 import { connect } from "node:net";
 import { bars, options, save, table } from "./lib/bench.ts";
-import { chat, longestGapMs, sameChat } from "./lib/client.ts";
+import { chat, longestGapMs, read, sameChat } from "./lib/client.ts";
 import { Collections } from "./lib/collections.ts";
 import { AROUND_MS, gapsBeside, measureRows, noteGap, type StreamingServer } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
@@ -105,7 +105,7 @@ async function duringStreams<T>(logged: StreamingServer, aloneMs: number, act: (
   const { pid } = logged.server;
   const beforeMb = residentMb(pid);
   const durationMs = Math.ceil(2 * AROUND_MS + SLOWER * aloneMs);
-  const controlMs = longestGapMs({ ...streams, port: loop.port, durationMs });
+  const controlMs = read({ ...streams, port: loop.port, durationMs, gaps: true }).then(longestGapMs);
   const { mostMb, acted, ...gaps } = await gapsBeside(logged, durationMs, controlMs, act);
   for (let ms = 0; ms < REST_MS && residentMb(pid) > beforeMb + BACK_BAR_MB; ms += LOOK_MS) await Bun.sleep(LOOK_MS);
   return { ...gaps, beforeMb, mostMb, afterMb: residentMb(pid), acted };

@@ -8,7 +8,7 @@
  *
  * Time is simulated, the receivers of tokens do nothing, and the log is in a temporary folder.
  *
- *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
+ *   bun run bench truth [--rounds 9] [--requests 1000000] [--no-save]
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

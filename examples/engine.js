@@ -1,4 +1,4 @@
-// How does a program watch the scheduler at work, step by step and without waiting? Time is simulated.
+// Runs the scheduler step by step in simulated time, without waiting, and prints what each step does.
 // Run it with Node or Bun: node examples/engine.js
 import { createEngine } from "llm-understudy";
 

@@ -1,4 +1,4 @@
-// How does a test get a server of its own? A free port, ready when awaited, gone when closed.
+// Starts a server on a free port for a test, waits until it is ready, and closes it after the test.
 // Run it with Node or Bun: node examples/server.js
 import { createServer } from "llm-understudy";
 

@@ -36,12 +36,12 @@ export interface ChartRole {
   readonly keda: readonly { readonly query: string; readonly threshold: string; readonly metricType: string }[];
 }
 
-/** Facts about roles. `triton-openai` is role triton with its OpenAI front end. */
+/** The contents of `files/roles.yaml`, by role. `triton-openai` is role triton with its OpenAI front end. */
 export const chartRoles: Readonly<Record<string, ChartRole>> = parse(readFileSync(`${CHART}files/roles.yaml`, "utf8"), {
   merge: true,
 });
 
-/** The tables of options by role. */
+/** The options that the server of each role accepts, by the value of `--role`. */
 export const OPTION_TABLES: Readonly<Record<RoleName, Readonly<Record<string, OptionRow>>>> = {
   vllm: serveOptions,
   "trtllm-serve": serveOptions,
@@ -62,7 +62,7 @@ export const NOT_IN_VALUES: Readonly<Record<string, string>> = {
   "kserve-http-port": "as enable-kserve-frontends",
   "kserve-grpc-port": "as enable-kserve-frontends",
 };
-/** Options of one role that values may not set. */
+/** Options that values may not set for the server of one role, in addition to those of `NOT_IN_VALUES`. */
 const NOT_IN_ROLE: Readonly<Record<string, readonly string[]>> = {
   vllm: ["metrics-port", "metrics-address"], // deprecated: role triton has them
   "trtllm-serve": ["metrics-port", "metrics-address", "http2-port"],
@@ -94,7 +94,7 @@ export function optionsOfValues(role: RoleName): Readonly<Record<string, OptionR
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Returns the type of an option's value in YAML. */
+/** Returns the JSON schema of the value that a user of the chart gives an option. */
 function typeOf({ arity, metavar }: OptionRow): Schema {
   const scalar = { type: ["string", "number"] };
   if (arity === "list") return { type: "array", minItems: 1, items: scalar };
@@ -123,11 +123,11 @@ const any = { type: "object" };
 const list = { type: "array" };
 const duration = { type: "string", pattern: "^([0-9]+(ms|s|m|h))+$" };
 const labels = mapOf(text);
-/** Name of an object in Kubernetes, or "" for none. */
+/** Schema of a text that is empty or a valid name of an object in Kubernetes. */
 const objectName = { type: "string", pattern: "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$", maxLength: 253 };
 const monitor = object({ enabled: on, name: objectName, labels, interval: duration, scrapeTimeout: duration });
 
-/** Returns the schema of the values. */
+/** Returns the JSON schema with which Helm checks the values of a user. */
 function valuesSchema(): Schema {
   const optionsOf = (role: RoleName): Schema =>
     object(Object.fromEntries(Object.entries(optionsOfValues(role)).map(([name, row]) => [name, typeOf(row)])));

@@ -12,6 +12,7 @@ const root = new URL("../", import.meta.url).pathname;
 export const RENDERED = ["vllm", "triton", "gateway"] as const;
 /** Rendered releases that only tests use. Together with `RENDERED` they contain every kind of object and every role. */
 export const RENDERED_FOR_TESTS = ["trtllm"] as const;
+const isForTests = (release: string): boolean => RENDERED_FOR_TESTS.some((name) => name === release);
 const MANIFESTS = "deploy/kubernetes/";
 const TEST_MANIFESTS = "test/kubernetes/manifests/";
 
@@ -36,7 +37,10 @@ export function chartCopies(): ReadonlyMap<string, string> {
   return new Map(copies);
 }
 
-/** Returns a digest of the files on which the rendered manifests depend. Each of these begins with it. */
+/**
+ * Returns a digest of the files on which the rendered manifests depend. The first line of each manifest has it, so that a test
+ * finds manifests that are older than the chart.
+ */
 export function chartDigest(): string {
   const names = readdirSync(CHART, { recursive: true, encoding: "utf8", withFileTypes: true })
     // A new option changes the schema, but not the output.
@@ -51,14 +55,12 @@ export function chartDigest(): string {
 
 /** Returns the values file of a release, from the repository's root. */
 export const valuesOf = (release: string): string =>
-  RENDERED_FOR_TESTS.some((name) => name === release)
-    ? `${TEST_MANIFESTS}values-${release}.yaml`
-    : `deploy/helm/understudy/values-${release}.yaml`;
+  isForTests(release) ? `${TEST_MANIFESTS}values-${release}.yaml` : `deploy/helm/understudy/values-${release}.yaml`;
 
 /** A Helm that was built from its Go module does not know a version of Kubernetes. */
 export const TEMPLATE = ["template", "--kube-version", "1.37.0"] as const;
 
-/** Runs Helm in the repository's root. Throws its error. */
+/** Runs Helm in the repository's root. Returns its output. Throws an error with Helm's message if it fails. */
 export function runHelm(helm: string, ...words: readonly string[]): string {
   const { exitCode, stdout, stderr } = Bun.spawnSync([helm, ...words], { cwd: root });
   if (exitCode !== 0) throw new Error(stderr.toString());
@@ -68,7 +70,7 @@ export function runHelm(helm: string, ...words: readonly string[]): string {
 /** Splits the output of `helm template` into the texts of files, by path from the repository's root. */
 export function manifestsOf(release: string, output: string): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
-  const folder = RENDERED_FOR_TESTS.some((name) => name === release) ? TEST_MANIFESTS : MANIFESTS;
+  const folder = isForTests(release) ? TEST_MANIFESTS : MANIFESTS;
   const head = `# Rendered from the chart with ${valuesOf(release)} by scripts/chart.ts. Chart: ${chartDigest()}\n`;
   for (const document of output.split(/^---\n/m)) {
     const [, group = ""] = /^apiVersion: (?:(\S+)\/)?\S+$/m.exec(document) ?? [];
@@ -80,7 +82,9 @@ export function manifestsOf(release: string, output: string): ReadonlyMap<string
   return texts;
 }
 
-/** Renders all releases. Returns texts by path from the repository's root. */
+/**
+ * Renders the chart with the values of all releases. Returns the texts of the manifests, by path from the repository's root.
+ */
 export function render(helm: string): ReadonlyMap<string, string> {
   const releases = [...RENDERED, ...RENDERED_FOR_TESTS];
   return new Map(

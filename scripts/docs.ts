@@ -1,7 +1,7 @@
 /**
- * Writes the generated text of the docs, made from tables of the code, between its markers, and the list of names that semantic
- * versioning covers (test/docs/surface.json): `npx bun run docs`. With paths as arguments, writes only these files. With
- * `--check`, writes nothing, and exits with 1 if a file is out of date. Takes some seconds.
+ * Generates text of the docs from tables of the code, and writes it between its markers in the pages: `npx bun run docs`. Also
+ * writes test/docs/surface.json, the list of names that semantic versioning covers. With paths as arguments, writes only these
+ * files. With `--check`, writes nothing, and exits with 1 if a file is out of date. Takes some seconds.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { FILES, PAGES, pageTexts } from "./docs/pages.ts";

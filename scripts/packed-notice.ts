@@ -24,15 +24,15 @@ WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEM
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE,
 ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
 
-/** A work of others that is packed. */
+/** A library, a runtime or data of other authors that is part of an npm package or of a single file. */
 export interface PackedPart {
   readonly name: string;
   /** Null if the work has no version. */
   readonly version: string | null;
   readonly kind: "package" | "runtime" | "data";
-  /** The place of the work in what is packed. */
+  /** The form of the work in the package or file, for example "bundled". */
   readonly where: string;
-  /** SPDX expression. Null if the work has several licences, which the text lists. */
+  /** Licence as an expression of SPDX. Null if the work has several licences, which the text lists. */
   readonly licence: string | null;
   /** Text of the licence. */
   readonly text: string;
@@ -47,7 +47,10 @@ const TIKTOKEN: PackedPart = {
   text: MIT("2022 OpenAI, Shantanu Jain"),
 };
 
-function packageOf(name: string, where: string): PackedPart {
+/**
+ * Reads version and licence of a package in node_modules. `where`: as in `PackedPart`. Throws if the package has no licence.
+ */
+export function packageOf(name: string, where: string): PackedPart {
   const folder = `${root}node_modules/${name}/`;
   const { version, license } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"));
   const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)(\.|$)/i.test(entry));
@@ -68,7 +71,7 @@ function bun(): PackedPart {
 }
 
 interface PartsInput {
-  /** Packages whose code is in a bundle. */
+  /** Names of npm packages whose code is in our bundles. */
   readonly bundled: readonly string[];
   readonly hasVocabulary?: boolean;
   readonly hasRuntime?: boolean;

@@ -1,9 +1,16 @@
 /** Finds and changes links in pages of Markdown, and derives anchors of headings as GitHub does. */
 import { dirname, join } from "node:path";
+import { homepage } from "../package.json";
 
-/** Blocks of code and inline code, in which `](…)` is no link and `#` no heading. */
+/** Address of the repository on its host, from package.json. */
+export const REPOSITORY = homepage.replace(/#.*$/, "");
+
+/** Returns the address of a file on the main branch of the repository. `path`: its path from the root of the repository. */
+export const repositoryLink = (path: string) => `${REPOSITORY}/blob/main/${path}`;
+
+/** Matches blocks of code and inline code, in which `](…)` is no link and `#` no heading. */
 const CODE = /^ *```[\s\S]*?^ *```|`[^`\n]*`/gm;
-/** A link or a picture: its address without the anchor, and the anchor with its sign. */
+/** Matches the address of a link or picture. Groups: the address without the anchor, and the anchor with its `#`. */
 const LINK = /\]\(([^)#\s]*)(#[^)\s]*)?\)/g;
 const IS_ELSEWHERE = /^[a-z]+:/;
 

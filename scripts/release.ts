@@ -32,7 +32,7 @@ import {
 } from "./release/checks.ts";
 import { provenanceOf } from "./release/provenance.ts";
 import { publishCommands } from "./release/publish.ts";
-import { sbomOf } from "./release/sbom.ts";
+import { purl, sbomOf } from "./release/sbom.ts";
 import { CHART } from "./release/versions.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -57,7 +57,7 @@ function commandLine(): ReleaseRequest {
 const ENV = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(npm_|bun_|node_|git_|understudy_|test_)/i.test(name)),
 );
-/** Text that programs print if the system does not let them write. */
+/** Matches the error that a program prints if the system does not let it write. */
 const UNWRITABLE = /\b(ENOSPC|EROFS|EDQUOT|EACCES|EPERM)\b|No space left on device|Read-only file system/;
 
 /** A failure of a program that the build runs. The message has the output of the program. */
@@ -74,7 +74,9 @@ async function step(name: string, words: readonly string[], cwd: string): Promis
   throw new FailedStep(`${out}${complaint}release: ${name} failed`);
 }
 
-/** Builds all files from the commit, into `folder`. Returns the inputs that are not in the commit, by their SHA-256. */
+/**
+ * Builds all files from the commit, into `folder`. Returns the SHA-256 of each input that is not part of the commit, by name.
+ */
 async function build({ commit, commitS }: ReleaseFacts, version: string, folder: string): Promise<Map<string, string>> {
   const source = join(folder, "source");
   mkdirSync(source);
@@ -89,7 +91,7 @@ async function build({ commit, commitS }: ReleaseFacts, version: string, folder:
   const inputs = new Map([["bun.lock", sha256(join(source, "bun.lock"))]]);
   for (const target of Object.keys(TARGETS)) {
     const runtime = await packagedRuntime(target);
-    inputs.set(`pkg:npm/${TARGETS[target]!.package.replace("@", "%40")}@${BUN_VERSION}`, sha256(runtime));
+    inputs.set(purl(TARGETS[target]!.package, BUN_VERSION), sha256(runtime));
     const words = ["scripts/compile.ts", "--target", target, "--runtime", runtime, "--out", folder];
     await step(`compiling for ${target}`, [bun, ...words], source);
   }
@@ -124,7 +126,7 @@ function describe(facts: ReleaseFacts, version: string, folder: string, inputs: 
     lists.map((name) => [name.replace(".json", ""), JSON.parse(readFileSync(join(source, PARTS, name), "utf8"))]),
   );
   const lock = readFileSync(join(source, "bun.lock"), "utf8");
-  // Links of the changelog are paths of the repository.
+  // Links of the changelog are relative to the repository, but the notes are shown elsewhere.
   const linked = notes.replace(/\]\((?!https?:)/g, `](${repository}/blob/v${version}/`);
   writeFileSync(join(folder, "NOTES.md"), `${linked}\n`);
   writeFileSync(

@@ -7,13 +7,12 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import { dirname, join } from "node:path";
 import { BUILT, bundled, commonJs, esModules, program } from "./bundles.ts";
 import { writeNotice } from "./packed-notice.ts";
-import { relinked } from "./page-links.ts";
+import { relinked, repositoryLink } from "./page-links.ts";
 
 const root = new URL("../", import.meta.url).pathname;
 const out = `${root}build/npm`;
 const manifest = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
 const bunVersion: string = manifest.dependencies.bun;
-const source: string = manifest.homepage.replace(/#.*$/, "");
 
 /** Names of the packages with Bun's program, one for each platform. These packages have no install script. */
 const PLATFORMS: readonly string[] = Object.keys(
@@ -74,7 +73,7 @@ function declarations(entries: readonly string[], to: string): void {
 
 /** Changes links to files that are not in the package, so that they lead to the repository. */
 const linked = (text: string, path: string, isPacked: (target: string) => boolean): string =>
-  relinked(text, path, (target) => (isPacked(target) ? null : `${source}/blob/main/${target}`));
+  relinked(text, path, (target) => (isPacked(target) ? null : repositoryLink(target)));
 
 function documents(to: string): void {
   // Leave out documentation for those who change the code.

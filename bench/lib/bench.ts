@@ -21,7 +21,7 @@ export function number(name: string, fallback: number): number {
 }
 
 type Value = number | string | boolean;
-/** The options' types, without the literal values of their defaults. */
+/** The type of each option: number, string or boolean, like its default. */
 type Options<D> = {
   readonly [Name in keyof D]: D[Name] extends number ? number : D[Name] extends string ? string : boolean;
 };
@@ -132,7 +132,7 @@ function kindOfRun(): string {
   return [...parts, ...switches].join(" ");
 }
 
-/** Numbers by name. The names that every line has are excluded. */
+/** The results of a run, by name. A name that every line has, such as `date`, is a type error. */
 type Figures = Readonly<Record<string, unknown>> & {
   readonly [Name in "bench" | "kind" | keyof ReturnType<typeof provenance>]?: never;
 };

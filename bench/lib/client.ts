@@ -1,7 +1,7 @@
 /** Sends requests to the measured servers: single ones, streams of the client `bench/stream/reader.c`, and scrapes. */
 import { readFileSync } from "node:fs";
 import { root } from "./bench.ts";
-import { CLIENT_CORE, flagsOf, pinned, program } from "./servers.ts";
+import { CLIENT_CORE, flagsOf, pinned, program, type RunningServer, watchedMb } from "./servers.ts";
 
 const WORDS =
   "the of a model server that request tokens with stream answer queue memory between cache first block every step under load time while measure when clients router window slow again before number result system value other batch latency network schedule length random process machine because compare through signal report counter history average result without another possible".split(
@@ -115,10 +115,23 @@ export function complete(result: ReaderResult, count: number): ReaderResult {
 }
 
 /** Returns the longest gap between two events of a stream, in milliseconds. Throws if a stream failed. */
-export async function longestGapMs(options: ReaderOptions): Promise<number> {
-  const result = await read({ ...options, gaps: true });
+export function longestGapMs(result: ReaderResult): number {
   if (result.refused > 0 || result.errors > 0 || result.events === 0) throw new Error(JSON.stringify(result));
   return result.gapUs!.max / 1000;
+}
+
+/** Reads streams from the server, and runs `act` some time after their start. Returns the largest memory, too. */
+export async function besideStreams<T>(
+  { port, pid }: RunningServer,
+  streams: Omit<ReaderOptions, "port">,
+  afterMs: number,
+  act: () => Promise<T>,
+): Promise<{ streams: ReaderResult; acted: T; mostMb: number }> {
+  const most = watchedMb(pid);
+  const reading = read({ ...streams, port });
+  await Bun.sleep(afterMs);
+  const acted = await act();
+  return { streams: await reading, acted, mostMb: most() };
 }
 
 /** Times of one stream, in microseconds of CLOCK_MONOTONIC. */

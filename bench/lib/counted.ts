@@ -21,7 +21,7 @@ export interface Life {
   readonly counted: ReadonlyMap<number, EngineCounters>;
 }
 
-/** Adds counters to those of an engine. */
+/** Adds `more` to the sums of an engine. */
 function addTo(engines: Map<number, EngineCounters>, engine: number, more: Partial<EngineCounters>): void {
   const before = engines.get(engine);
   const sums = COUNTERS.map((name) => [name, (before?.[name] ?? 0) + (more[name] ?? 0)]);

@@ -4,9 +4,9 @@
  */
 
 import { bar, figure, note, progress, text } from "./bench.ts";
-import { longestGapMs, type ReaderOptions } from "./client.ts";
+import { besideStreams, longestGapMs, type ReaderOptions } from "./client.ts";
 import type { Collections } from "./collections.ts";
-import { type RunningServer, watchedMb } from "./servers.ts";
+import type { RunningServer } from "./servers.ts";
 
 const GAP_BAR_MS = 10;
 const COLLECTION_BAR_MS = 25;
@@ -37,12 +37,10 @@ export async function gapsBeside<T>(
   controlMs: Promise<number> | number,
   act: () => Promise<T>,
 ): Promise<Gaps & { readonly mostMb: number; readonly acted: T }> {
-  const most = watchedMb(server.pid);
-  collections.longestMs();
-  const acting = Bun.sleep(AROUND_MS).then(act);
-  const reading = longestGapMs({ ...streams, port: server.port, durationMs });
-  const [acted, gapMs, control] = await Promise.all([acting, reading, controlMs]);
-  return { gapMs, controlMs: control, collectionMs: collections.longestMs(), mostMb: most(), acted };
+  collections.longestMs(); // leaves out the pauses until now
+  const reading = besideStreams(server, { ...streams, durationMs, gaps: true }, AROUND_MS, act);
+  const [{ streams: read, mostMb, acted }, control] = await Promise.all([reading, controlMs]);
+  return { gapMs: longestGapMs(read), controlMs: control, collectionMs: collections.longestMs(), mostMb, acted };
 }
 
 /**
@@ -77,7 +75,7 @@ const beyond = ({ gapMs, controlMs }: Gaps) => gapMs - controlMs;
 const isCollected = (gaps: Gaps) => beyond(gaps) > GAP_BAR_MS && beyond(gaps) - gaps.collectionMs <= GAP_BAR_MS;
 const barOf = (gaps: Gaps) => (isCollected(gaps) ? COLLECTION_BAR_MS : GAP_BAR_MS);
 
-/** Prints the verdict on the median of the row's runs. */
+/** Prints whether the median of the row's runs keeps its bound. */
 export function noteGap(name: string, first: Gaps, more: readonly Gaps[] = []): void {
   const sorted = [first, ...more].sort((a, b) => beyond(a) - beyond(b));
   const median = sorted[sorted.length >> 1]!;

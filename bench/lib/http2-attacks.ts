@@ -6,6 +6,7 @@ import { connect } from "node:net";
 import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
 import { encodeFields, type HeaderField } from "../../src/wire/http2/hpack.ts";
 import { frame, settings, windowUpdate } from "../../test/wire/http2/peer.ts";
+import { accepts } from "./servers.ts";
 
 /** Types of the server's frames that end an attack. */
 const GOAWAY = FrameType.GoAway;
@@ -110,14 +111,6 @@ export const HTTP2_ATTACKS: readonly Http2Attack[] = [
   },
 ];
 
-function isOpen(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: "127.0.0.1" }, () => resolve(true));
-    socket.on("error", () => resolve(false));
-    socket.on("connect", () => socket.destroy());
-  });
-}
-
 /** Runs the attack against a port of 127.0.0.1. Resolves with its end. Without an end the connection is closed after a minute. */
 export async function attack(
   { name, streams, frames }: Http2Attack,
@@ -129,7 +122,7 @@ export async function attack(
   const opening = Buffer.concat([PREFACE, settings(), repeated(streams, (at) => heading(idOf(at), block))]);
   const attacking = frames(path);
   // The server opens this port just after the one whose /health says that it is ready.
-  while (!(await isOpen(port))) await Bun.sleep(1);
+  while (!(await accepts(port))) await Bun.sleep(1);
   const socket = connect({ port, host: "127.0.0.1" });
   const { promise: closed, resolve: close } = Promise.withResolvers<"closed">();
   let answered = () => {};

@@ -4,7 +4,7 @@ import { Replay } from "../../src/tools/replay/replay.ts";
 import type { openTrace } from "../../src/workloads/open.ts";
 import { requests } from "../../src/workloads/requests.ts";
 
-/** Returns the replay after its end. */
+/** Runs the replay to its end and returns it. */
 export function replayOf(
   config: EngineConfig,
   module: WebAssembly.Module,

@@ -7,7 +7,6 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import oneProcessor from "../../bin/one-processor-options.json";
 import replayOptions from "../../bin/replay-options.json";
 import { has, note, progress, root, text } from "./bench.ts";
-import { type ReaderOptions, type ReaderResult, read } from "./client.ts";
 
 export const SERVER_CORE = 0;
 export const CLIENT_CORE = 1;
@@ -142,12 +141,16 @@ export async function start(
   return { pid: child.pid, port, stop, [Symbol.asyncDispose]: stop };
 }
 
+/** Reports whether a port of this machine accepts connections. */
+export const accepts = (port: number): Promise<boolean> =>
+  Bun.connect({ hostname: "127.0.0.1", port, socket: { open: (socket) => void socket.end(), data() {} } }).then(
+    () => true,
+    () => false,
+  );
+
 const healthy = (port: number, path: string | null = "/health"): Promise<boolean> =>
   path === null
-    ? Bun.connect({ hostname: "127.0.0.1", port, socket: { open: (socket) => void socket.end(), data() {} } }).then(
-        () => true,
-        () => false,
-      )
+    ? accepts(port)
     : fetch(`http://127.0.0.1:${port}${path}`, { keepalive: false }).then(
         ({ ok }) => ok,
         () => false,
@@ -192,20 +195,6 @@ export async function withCpu<T>({ pid }: RunningServer, act: () => Promise<T>):
   const beforeUs = cpuUs(pid);
   const result = await act();
   return { result, us: cpuUs(pid) - beforeUs };
-}
-
-/** Reads streams from the server, and runs `act` some time after their start. Returns the largest memory, too. */
-export async function besideStreams<T>(
-  { port, pid }: RunningServer,
-  streams: Omit<ReaderOptions, "port">,
-  afterMs: number,
-  act: () => Promise<T>,
-): Promise<{ streams: ReaderResult; acted: T; mostMb: number }> {
-  const most = watchedMb(pid);
-  const reading = read({ ...streams, port });
-  await Bun.sleep(afterMs);
-  const acted = await act();
-  return { streams: await reading, acted, mostMb: most() };
 }
 
 /** Number and lateness of the bare timer process's wake-ups. */

@@ -4,9 +4,9 @@
  */
 
 import { bars, has, number, table } from "../lib/bench.ts";
-import { sameChat } from "../lib/client.ts";
+import { besideStreams, sameChat } from "../lib/client.ts";
 import { median, medians } from "../lib/numbers.ts";
-import { besideStreams, type RunningServer, serve, withCpu } from "../lib/servers.ts";
+import { type RunningServer, serve, withCpu } from "../lib/servers.ts";
 import { againstLoop, startLoop, templateOf } from "./capture.ts";
 import { FREE_FLAGS } from "./cpu.ts";
 

@@ -39,7 +39,7 @@ const { quick, only } = options({ quick: false, only: "" }, [
 if (only !== "fit")
   await compareWithBase({ name: "stream", script: "bench/stream/run.ts", flags: ["--pairs", "3"], costs });
 
-/** The parts, by name. */
+/** Functions of the parts that run without `--only`, by the name of the part. */
 const USUAL = { cpu: cpuPerToken, sends, paced };
 const PARTS: Readonly<Record<string, () => Promise<unknown>>> = { ...USUAL, drift, fit, fresh, view };
 

@@ -5,9 +5,9 @@
  */
 
 import { bars, note, progress, root, table } from "../lib/bench.ts";
-import { chat, read } from "../lib/client.ts";
+import { besideStreams, chat, read } from "../lib/client.ts";
 import { quantile } from "../lib/numbers.ts";
-import { bareServer, besideStreams, CLIENT_CORE, pinSelf, serve } from "../lib/servers.ts";
+import { bareServer, CLIENT_CORE, pinSelf, serve } from "../lib/servers.ts";
 
 const STREAMS = 500;
 const BAR = 2.5;

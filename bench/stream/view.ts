@@ -4,9 +4,9 @@
  */
 
 import { bars, figure, has, note, number, progress, table, text } from "../lib/bench.ts";
-import { sameChat } from "../lib/client.ts";
+import { besideStreams, sameChat } from "../lib/client.ts";
 import { median, medians } from "../lib/numbers.ts";
-import { besideStreams, type RunningServer, residentMb, serve, withCpu } from "../lib/servers.ts";
+import { type RunningServer, residentMb, serve, withCpu } from "../lib/servers.ts";
 import { againstLoop, startLoop, type Template, templateOf } from "./capture.ts";
 import { FREE_FLAGS } from "./cpu.ts";
 import { scraped } from "./scraped.ts";

@@ -1,4 +1,4 @@
-// A client to be tested by client.test.js: it comes again when the server is full, and leaves when nobody reads.
+// The client that client.test.js tests. It repeats a request when the server is full, and disconnects when its stream is no longer read.
 
 const post = (url, body, signal) =>
   fetch(`${url}/v1/chat/completions`, {

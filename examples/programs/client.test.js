@@ -1,4 +1,4 @@
-// What does my client do when the server is full, slow, or left? Tests in Vitest: npx vitest run client.test.js
+// Tests how a client behaves when the server is full, what it sends, and that it disconnects: npx vitest run client.test.js
 import { serverFixture } from "llm-understudy/vitest";
 import { test as base, expect } from "vitest";
 import { ask, stream } from "./client.js";

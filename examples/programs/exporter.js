@@ -1,4 +1,4 @@
-// Does an exporter keep the laws of metrics, whatever load comes? node exporter.js [URL of its server, runs]
+// Checks the metrics of an exporter during and after random loads: node exporter.js [URL of its server, runs]
 import { setTimeout as pause } from "node:timers/promises";
 import fc from "fast-check";
 import { createServer } from "llm-understudy";

@@ -1,4 +1,4 @@
-// A gateway with an exporter of its own, to be tested by exporter.js. It stands in front of a server and counts.
+// A gateway that exporter.js tests. It forwards requests to a server, counts them, and exports the counts at /metrics.
 import http from "node:http";
 
 const BOUNDS = [0.01, 0.1, 1, 10];

@@ -1,4 +1,4 @@
-// Does a server keep a law that I have made? Here: no answer is longer than the bill allows. node own-law.js
+// Checks metrics by a law of our own, that no answer has more than a number of tokens: node own-law.js
 import { createServer } from "llm-understudy";
 import { atMost, checkScrapes, law, term } from "llm-understudy/testing";
 

@@ -1,4 +1,4 @@
-// Does my reader of event streams find the same events, wherever the network cuts the stream? node sse-reader.js
+// Checks that a reader of event streams finds the same events wherever the network cuts the stream: node sse-reader.js
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { sseStreams } from "llm-understudy/testing";

@@ -1,4 +1,4 @@
-// How many sequences may run at once? A thousand requests for each answer, in virtual time: node virtual-time.js
+// Compares numbers of sequences that run at once, with a thousand requests for each in simulated time: node virtual-time.js
 import { createEngine, latencies } from "llm-understudy";
 
 const SECONDS = 1e6;

@@ -1,4 +1,4 @@
-"""A server per test session: started on a free port, waited for, ended with the session. Needs pytest alone."""
+"""Starts a server on a free port for the test session, waits until it is ready, and ends it after the session. Needs only pytest."""
 
 import json
 import subprocess

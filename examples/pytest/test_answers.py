@@ -1,4 +1,4 @@
-"""What a test of a client looks like. `pip install pytest`, then `pytest examples/pytest` in the checkout; for OpenAI's client `base_url=f"{understudy}/v1"`."""
+"""Tests answers of the server. Run `pip install pytest`, then `pytest examples/pytest` in the checkout. OpenAI's client needs `base_url=f"{understudy}/v1"`."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-/** A client of streams against a server that disturbs them: start, order a fault, see the client fail, stop. */
+/** Tests a client of streams: starts a server, orders a fault in an answer, and checks that the client reports an error. */
 import { createServer } from "llm-understudy";
 import { afterAll, beforeAll, expect, test } from "vitest";
 

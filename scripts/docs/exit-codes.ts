@@ -1,8 +1,9 @@
 /**
- * Lists the exit codes of all commands, for docs/reference/exit-codes.md and for the list of promises
- * (docs/reference/stability.md).
+ * Lists the exit codes of all commands with their meanings. docs/reference/exit-codes.md has them as a table, and
+ * test/docs/surface.json records them, because a version promises them (docs/reference/stability.md).
  */
 import { readFileSync } from "node:fs";
+import { markdownTable } from "./markdown.ts";
 
 export interface ExitCode {
   readonly command: string;
@@ -79,7 +80,7 @@ export const EXIT_CODES: readonly ExitCode[] = [
 
 const root = new URL("../../", import.meta.url).pathname;
 
-/** Returns the codes that their sources still set. */
+/** Returns the codes whose source file still contains the text that sets them, so that a removed code is noticed. */
 export function currentExitCodes(read = (path: string) => readFileSync(root + path, "utf8")): readonly ExitCode[] {
   return EXIT_CODES.filter(({ source }) => source === undefined || read(source[0]).includes(source[1]));
 }
@@ -89,16 +90,8 @@ export function exitCodesTable(): string {
     const meanings = (wanted: number) =>
       codes.flatMap(({ code, meaning }) => (code === wanted ? [meaning] : [])).join("; ");
     const others = codes.filter(({ code }) => code > 2).map(({ code, meaning }) => `${code}: ${meaning}`);
-    const names =
-      command === "any"
-        ? command
-        : command
-            .split(", ")
-            .map((name) => `\`${name}\``)
-            .join(", ");
-    return `| ${[names, meanings(0), meanings(1), meanings(2), others.join(". ")].join(" | ")} |`
-      .replaceAll("|  |", "| |")
-      .replaceAll("|  |", "| |");
+    const names = command === "any" ? command : command.replace(/\w+/g, "`$&`");
+    return [names, meanings(0), meanings(1), meanings(2), others.join(". ")];
   });
-  return ["| Command | 0 | 1 | 2 | Others |", "|---|---|---|---|---|", ...rows].join("\n");
+  return markdownTable([["Command", "0", "1", "2", "Others"], ...rows]);
 }

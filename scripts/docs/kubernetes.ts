@@ -1,4 +1,5 @@
 /** Returns the tables of docs/how-to/kubernetes.md: objects of the chart, and what an HPA does in the bands of a ratio. */
+import { markdownTable } from "./markdown.ts";
 
 /** Values that turn objects on, with the objects and what the cluster must have for them. */
 const OBJECTS: readonly (readonly [value: string, objects: string, needs: string])[] = [
@@ -28,14 +29,13 @@ const OBJECTS: readonly (readonly [value: string, objects: string, needs: string
 ];
 
 const objectsTable = () =>
-  [
-    "| Value | Makes | Needs |",
-    "|---|---|---|",
-    ...OBJECTS.map(([value, objects, needs]) => `| ${value} | ${objects} | ${needs || "–"} |`),
-  ].join("\n");
+  markdownTable([
+    ["Value", "Makes", "Needs"],
+    ...OBJECTS.map(([value, objects, needs]) => [value, objects, needs || "–"]),
+  ]);
 
 export interface HpaSettings {
-  /** Target of the mean over the pods. */
+  /** Value of the metric, as a mean over the pods, that the HPA aims at. */
   readonly target: number;
   /** Relative distance from the target, above and below it, within which nothing changes. Kubernetes' default is 0.1. */
   readonly toleranceUp: number;
@@ -55,7 +55,7 @@ export const HPA_SETTINGS = {
  */
 export function wantedPods(pods: number, ratio: number, { target, toleranceUp, toleranceDown }: HpaSettings): number {
   const usage = ratio / target;
-  // The tolerance is compared with room for the rounding of floats.
+  // Add a little to the tolerances, because floats are rounded.
   if (usage <= 1 + toleranceUp + 1e-9 && usage >= 1 - toleranceDown - 1e-9) return pods;
   return Math.ceil(pods * usage - 1e-9);
 }
@@ -73,14 +73,13 @@ const PODS = 4;
 
 function bandsTable(): string {
   const { usual, upper, bands } = HPA_SETTINGS;
-  return [
-    "| Ratio | Band | `100m` | `500m` | `500m` with tolerances |",
-    "|---|---|---|---|---|",
+  return markdownTable([
+    ["Ratio", "Band", "`100m`", "`500m`", "`500m` with tolerances"],
     ...BANDS.map(([ratio, band]) => {
       const wanted = [usual, upper, bands].map((settings) => wantedPods(PODS, ratio, settings));
-      return `| ${ratio} | ${band} | ${wanted.join(" | ")} |`;
+      return [ratio, band, ...wanted];
     }),
-  ].join("\n");
+  ]);
 }
 
 export const kubernetesTables = () => ({ objects: objectsTable(), bands: bandsTable() });

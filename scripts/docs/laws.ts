@@ -3,7 +3,7 @@
 import { holdsFor } from "../../src/tools/check/laws/holds.ts";
 import { laws } from "../../src/tools/check/laws/index.ts";
 import type { Law } from "../../src/tools/check/pages/law.ts";
-import { markdownTable } from "./markdown.ts";
+import { cellText, markdownTable } from "./markdown.ts";
 
 const TITLES: Readonly<Record<Law["of"], string>> = {
   any: "Any exposition",
@@ -29,7 +29,7 @@ export function lawsMarkdown(): string {
       const lines = rows.map((law) => {
         const { id, sentence, needs, tolerance, severity, looksLike } = law;
         const cells = [id, sentence, needs.join(", "), tolerance, severity, holdsFor(law)?.join(", ") ?? "", looksLike];
-        return cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("<", "&lt;"));
+        return cells.map(cellText);
       });
       return `### ${TITLES[of]}\n\n${markdownTable([HEADING, ...lines])}`;
     },

@@ -1,9 +1,17 @@
 /** Lists all pages of the docs by group, with their titles, for docs/README.md. */
 import { readdirSync, readFileSync } from "node:fs";
+import { markdownTable } from "./markdown.ts";
 
 const docs = new URL("../../docs/", import.meta.url).pathname;
 
 type Group = readonly [heading: string, paths: readonly string[]];
+
+export interface PageGroup {
+  /** Heading of the group's table, for example "How-to: answers". */
+  readonly heading: string;
+  /** Pages with their titles. A path begins in `docs/`. */
+  readonly pages: readonly { readonly path: string; readonly title: string }[];
+}
 
 const howTo = (heading: string, ...names: readonly string[]): Group => [
   `How-to: ${heading}`,
@@ -32,13 +40,8 @@ const titleOf = (path: string) =>
     .split("\n")[0]!
     .slice("# ".length);
 
-function groupTable([heading, paths]: Group): string {
-  const rows = paths.map((path) => `| [${path.split("/")[1]}](${path}) | ${titleOf(path)} |`);
-  return [`**${heading}**`, "", "| Page | Title |", "|---|---|", ...rows].join("\n");
-}
-
-/** Returns a table for each group, as Markdown. */
-export function pageIndex(): string {
+/** Returns all pages of the docs in their groups, in the order of docs/README.md. */
+export function pageGroups(): PageGroup[] {
   const grouped = HOW_TO.flatMap(([, paths]) => paths);
   const groups: readonly Group[] = [
     ["Tutorials", pagesIn("tutorial")],
@@ -49,5 +52,16 @@ export function pageIndex(): string {
     ["Explanation", pagesIn("explanation")],
     ["Internals", pagesIn("internals")],
   ];
-  return groups.map(groupTable).join("\n\n");
+  return groups.map(([heading, paths]) => ({
+    heading,
+    pages: paths.map((path) => ({ path, title: titleOf(path) })),
+  }));
 }
+
+function groupTable({ heading, pages }: PageGroup): string {
+  const rows = pages.map(({ path, title }) => [`[${path.split("/")[1]}](${path})`, title]);
+  return `**${heading}**\n\n${markdownTable([["Page", "Title"], ...rows])}`;
+}
+
+/** Returns the list for docs/README.md as Markdown: for each group its heading and a table of its pages. */
+export const pageIndex = (): string => pageGroups().map(groupTable).join("\n\n");

@@ -2,18 +2,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { lastRun, sections } from "../../bench/certify/page.ts";
 import { pooledMarkdown, ratiosMarkdown } from "../../bench/lib/measured.ts";
-import { checkOptions } from "../../src/cli/check/check-options.ts";
-import { healthOptions } from "../../src/cli/health/health-options.ts";
-import { loadOptions } from "../../src/cli/load/load-options.ts";
+import { COMMANDS } from "../../src/cli/manual/commands.ts";
 import { manPage } from "../../src/cli/manual/man.ts";
 import { optionsMarkdown } from "../../src/cli/options/help.ts";
 import type { OptionRow } from "../../src/cli/options/option.ts";
 import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
-import { proxyOptions } from "../../src/cli/proxy/proxy-options.ts";
-import { replayOptions } from "../../src/cli/replay/replay-options.ts";
-import { stressOptions } from "../../src/cli/stress/stress-options.ts";
-import { timingOptions } from "../../src/cli/timing/timing-options.ts";
-import { truthOptions } from "../../src/cli/truth/truth-options.ts";
 import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { benchesTable } from "./benches.ts";
 import { bugsTable } from "./bugs.ts";
@@ -34,21 +27,10 @@ import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 /** Generated texts, by the name of their markers in the page. */
 type Texts = Readonly<Record<string, string>>;
 
-/** Functions that generate a whole file, by its path. */
+/** Functions that generate all text of a file, by the path of the file. */
 export const FILES: Readonly<Record<string, () => string>> = {
   "docs/understudy.1": manPage,
   "deploy/systemd/understudy.yaml": exampleConfig,
-};
-
-const COMMANDS: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
-  load: loadOptions,
-  check: checkOptions,
-  replay: replayOptions,
-  stress: stressOptions,
-  proxy: proxyOptions,
-  truth: truthOptions,
-  timing: timingOptions,
-  health: healthOptions,
 };
 
 /** The page whose text takes some seconds to generate, because benchmarks are replayed for it. */
@@ -59,8 +41,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/README.md": () => ({ pages: pageIndex() }),
   "docs/reference/options.md": () => ({ options: optionsMarkdown() }),
   "docs/reference/triton-options.md": () => ({ options: optionsMarkdown(tritonServerOptions) }),
-  "docs/reference/command-options.md": () =>
-    Object.fromEntries(Object.entries(COMMANDS).map(([name, table]) => [name, withoutEmptyGroup(table)])),
+  "docs/reference/command-options.md": commandOptions,
   "docs/reference/exit-codes.md": () => ({ "exit-codes": exitCodesTable() }),
   "docs/reference/parameters.md": () => ({ parameters: parametersMarkdown() }),
   "docs/reference/metrics.md": metricsTables,
@@ -84,13 +65,21 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   [SLOW_PAGE]: () => ({ measured: ratiosMarkdown(), pools: pooledMarkdown() }),
 };
 
+/** Returns a table of options for each command that has some, except `serve`, whose options have pages of their own. */
+function commandOptions(): Texts {
+  const others = COMMANDS.filter(({ name, options }) => !/^serve\b/.test(name) && Object.keys(options).length > 0);
+  return Object.fromEntries(others.map(({ name, options }) => [name, withoutEmptyGroup(options)]));
+}
+
 /** Removes the empty group heading from a table of options whose only group has no name. */
 const withoutEmptyGroup = (table: Readonly<Record<string, OptionRow>>) =>
   optionsMarkdown(table).replace(/^\*\*\*\*\n\n/, "");
 
 const root = new URL("../../", import.meta.url);
 
-/** Returns a file of the repository as a block of code. */
+/**
+ * Returns the text of an example in the repository as a block of code in Markdown. `language`: its name for the highlighter.
+ */
 const example = (language: string, path: string): string =>
   `\n\`\`\`${language}\n${readFileSync(new URL(path, root), "utf8")}\`\`\`\n`;
 

@@ -8,7 +8,7 @@ import { type ChatKind, type openaiParameters, parameterOf } from "../../src/ser
 import { readChat, readCompletion } from "../../src/servers/vllm/openai/read.ts";
 import { type Example, exampleOf } from "../../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
-import { markdownTable } from "./markdown.ts";
+import { cellText, markdownTable } from "./markdown.ts";
 
 export const FIELDS: Readonly<Record<ChatKind, Fields>> = { chat: chatFields, completions: completionFields };
 export const PATHS: Readonly<Record<ChatKind, string>> = {
@@ -66,8 +66,8 @@ const table = (path: string, rows: readonly string[][]) => `## POST ${path}\n\n$
 
 function line(name: string, field: Field<unknown>, parameter: Parameter, wrong: string): string[] {
   const byDefault = "default" in field ? code(field.default) : "required";
-  const [type, limits] = [plain(field.type.name), plain(parameter.limits ?? "")];
-  return [`\`${name}\``, type, byDefault, limits, wrong, plain(effect(parameter.effect))];
+  const [type, limits] = [cellText(field.type.name), cellText(parameter.limits ?? "")];
+  return [`\`${name}\``, type, byDefault, limits, wrong, cellText(effect(parameter.effect))];
 }
 
 function error(where: string, { refused }: Example, refusalOf: () => ErrorAnswer | null): string {
@@ -78,7 +78,7 @@ function error(where: string, { refused }: Example, refusalOf: () => ErrorAnswer
   // Read the error and its location from the first entry of pydantic's list.
   const [, type, place, , message] =
     /'type': '(\w+)', 'loc': '([^']*)', 'msg': (['"])(.*?)\3, 'input'/.exec(text) ?? [];
-  return `${code(refused)}: ${plain(type === undefined ? text : `${type}, ${place}: ${message}`)}`;
+  return `${code(refused)}: ${cellText(type === undefined ? text : `${type}, ${place}: ${message}`)}`;
 }
 
 function effect(what: Effect): string {
@@ -87,5 +87,3 @@ function effect(what: Effect): string {
 }
 
 const code = (value: unknown) => `\`${JSON.stringify(value).replaceAll("|", "\\|")}\``;
-const plain = (text: string) =>
-  text.replace(/[|<]/g, (character) => (character === "|" ? "\\|" : "&lt;")).replaceAll("\n", " ");

@@ -6,7 +6,7 @@ import type { PlannedFault } from "../../src/faults/plan/types.ts";
 import { plannedRule } from "../../src/faults/rows/row.ts";
 import { isRed, type StressVerdict } from "../../src/tools/stress/verdict.ts";
 import { driverPackages } from "../../test/clients/drivers/packages.ts";
-import { markdownTable } from "./markdown.ts";
+import { cellText, markdownTable } from "./markdown.ts";
 import { textsOf } from "./rows.ts";
 
 /** URL of the file with the results, which scripts/clients-verdicts.ts writes. */
@@ -25,7 +25,6 @@ export interface ClientVerdicts {
 const THREADS = textsOf("threads.yaml");
 
 const SHORT: Readonly<Record<string, string>> = { ok: "·", policy: "○", void: "–" };
-const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 const isStable = (all: readonly string[]) => new Set(all).size === 1;
 
 /** Returns the verdicts of all clients that were run, in the order of the drivers. */
@@ -91,7 +90,7 @@ function casesTable(known: readonly ClientVerdicts[]): string {
       const rule = plannedRule(fault);
       const who = [...by].map(([verdict, names]) => `**${verdict}**: ${names.join(", ")}`).join("; ");
       const threads = THREADS[fault.row.id] ?? "";
-      return [`\`${shortPlan(plan)}\``, cell(rule.what), cell(rule.oracle), cell(rule.text), who, threads];
+      return [`\`${shortPlan(plan)}\``, cellText(rule.what), cellText(rule.oracle), cellText(rule.text), who, threads];
     });
   const head = ["Case", "On the wire", "A correct client", "By", "Who does not", "Threads of the like"];
   return markdownTable([head, ...rows]);
@@ -103,7 +102,7 @@ function details(known: readonly ClientVerdicts[]): string[] {
     if (red.length === 0) return [`### ${client}`, "", "Nothing is red.", ""];
     const rows = red.map(([plan, reason]) => {
       const verdicts = [...new Set(cells[plan])].join(", ");
-      return [`\`${shortPlan(plan)}\``, verdicts, cell(printable(reason))];
+      return [`\`${shortPlan(plan)}\``, verdicts, cellText(printable(reason))];
     });
     return [`### ${client}`, "", markdownTable([["Again with `--replay`", "Verdict", ""], ...rows]), ""];
   });
@@ -114,7 +113,6 @@ const printable = (text: string) =>
     .map((character) => (character >= " " && character !== "\u007f" ? character : "·"))
     .join("")
     .replaceAll("`", "'")
-    .replaceAll("<", "&lt;")
     // Replace ports and object ids, which differ in each run.
     .replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
     .replace(/0x[0-9a-f]{6,}/g, "0x…")

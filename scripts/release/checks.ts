@@ -1,4 +1,4 @@
-/** Decides whether a commit may be released: before anything is built, and without a network. */
+/** Checks whether the commit may be released as a version, before anything is built and without a network. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { otherVersions } from "./versions.ts";

@@ -18,7 +18,8 @@ interface SbomInput {
 
 type Json = Readonly<Record<string, unknown>>;
 
-const purl = (name: string, version: string): string => `pkg:npm/${name.replace("@", "%40")}@${version}`;
+/** Returns the package URL of an npm package. */
+export const purl = (name: string, version: string): string => `pkg:npm/${name.replace("@", "%40")}@${version}`;
 
 /** Returns the licences in the form of CycloneDX. A name without spaces counts as an id of SPDX. */
 function licences(licence: string | null, text?: string): Json[] {
@@ -56,30 +57,15 @@ function componentOf(part: PackedPart, where: readonly string[], lock: string): 
     { name: "understudy:as", value: part.where },
   ];
   if (kind === "data") return { type: "data", "bom-ref": name, name, licenses: licences(licence, text), properties };
-  if (kind === "runtime") {
-    const common = { name, version, purl: purl(name, version!), hashes: hashes(name, version!, lock) };
-    return {
-      ...{
-        type: "platform",
-        "bom-ref": purl(name, version!),
-        ...common,
-        licenses: licences(licence, text),
-        properties,
-      },
-      components: insideBun(part),
-    };
-  }
   const [, group, own = name] = /^(@[^/]+)\/(.*)$/.exec(name) ?? [];
+  const [id, isRuntime] = [purl(name, version!), kind === "runtime"];
   return {
-    type: "library",
-    "bom-ref": purl(name, version!),
+    ...{ type: isRuntime ? "platform" : "library", "bom-ref": id },
     ...(group && { group }),
-    name: own,
-    version,
-    hashes: hashes(name, version!, lock),
-    licenses: licences(licence),
-    purl: purl(name, version!),
-    properties,
+    ...{ name: own, version, hashes: hashes(name, version!, lock) },
+    licenses: licences(licence, isRuntime ? text : undefined),
+    ...{ purl: id, properties },
+    ...(isRuntime && { components: insideBun(part) }),
   };
 }
 

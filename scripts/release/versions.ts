@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 
 interface VersionedPlace {
-  /** Part that has the version, for messages. */
+  /** Name of the part in messages, for example "chart". */
   readonly part: string;
   /** Path from the root of the repository. It may have wildcards. */
   readonly path: string;
@@ -29,7 +29,7 @@ export const VERSIONED: readonly VersionedPlace[] = [
   { part: "action", path: "action.yml", pattern: /^ *default: *["']?(\d+\.\d+\.\d[^\s"']*)/gm },
 ];
 
-/** Returns a part of a sentence for each file under `root` that does not name the version. */
+/** Returns a message for each file under `root` that does not name the version, such as "Dockerfile names 0.1.0 (image)". */
 export function otherVersions(version: string, root: string): string[] {
   return VERSIONED.flatMap(({ part, path, pattern }) => {
     const files = [...new Bun.Glob(path).scanSync(root)].sort();

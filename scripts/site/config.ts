@@ -1,17 +1,15 @@
 /** Configuration of VitePress, the generator of the site. scripts/site.ts stages the pages and runs it. */
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitepress";
+import { pageGroups } from "../docs/page-index.ts";
 import { markdown } from "./markdown.ts";
-import { groupsOf, sideMenu, topMenu } from "./navigation.ts";
+import { sideMenu, topMenu } from "./navigation.ts";
 import { notice } from "./notice.ts";
 
 /** Folder of the staged pages, folder of the site, and its address below that of the host. */
 const { SITE_PAGES, SITE_OUT, SITE_BASE } = process.env;
 
-const read = (path: string) => readFileSync(join(SITE_PAGES!, path), "utf8");
-const titleOf = (path: string) => /^# (.*)$/m.exec(read(path))![1]!.replaceAll("`", "");
-const groups = groupsOf(read(join("docs", "index.md")), titleOf);
+const groups = pageGroups();
 
 export default defineConfig({
   srcDir: SITE_PAGES!,

@@ -1,16 +1,13 @@
 /** Writes the licences of the libraries in the site's scripts, as a plugin of Vite, which makes the scripts. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { Plugin } from "vitepress";
+import { packageOf } from "../packed-notice.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
 /** Returns the name, version and licence of a package. Throws if it has no licence. */
-function licenceOf(name: string): string {
-  const folder = `${root}node_modules/${name}/`;
-  const { version, license } = JSON.parse(readFileSync(`${folder}package.json`, "utf8"));
-  const file = readdirSync(folder).find((entry) => /^licen[cs]e(\.|$)/i.test(entry));
-  if (file === undefined && license === undefined) throw new Error(`${name} has no licence`);
-  const text = file === undefined ? `License: ${license}` : readFileSync(folder + file, "utf8").trim();
+function licenceOf(packageName: string): string {
+  const { name, version, text } = packageOf(packageName, "");
   return `${name} ${version}\n\n${text}\n`;
 }
 

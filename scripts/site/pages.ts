@@ -4,14 +4,11 @@
  */
 import { readFileSync } from "node:fs";
 import { dirname, relative } from "node:path";
-import { relinked } from "../page-links.ts";
+import { relinked, repositoryLink } from "../page-links.ts";
 import { firstPage } from "./first-page.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 const read = (path: string) => readFileSync(root + path, "utf8");
-const manifest = JSON.parse(read("package.json"));
-/** Address of the repository. */
-export const REPOSITORY: string = manifest.homepage.replace(/#.*$/, "");
 
 export interface SitePage {
   /** Path of the page in the repository; null for the first page, which the site adds. */
@@ -25,13 +22,13 @@ export interface SitePage {
 const sitePath = (source: string) =>
   source.includes("/") ? source.replace(/\bREADME\.md$/, "index.md") : source.toLowerCase();
 
-/** Paths of the pages in the repository. */
+/** Paths, from the root of the repository, of the Markdown files that become pages of the site. */
 const SOURCES: readonly string[] = [
   ...["README.md", "CHANGELOG.md"],
   ...[...new Bun.Glob("docs/**/*.md").scanSync(root)].sort(),
 ];
 
-/** Paths of the pictures of the pages. They have the same path in the site. */
+/** Paths of all pictures in `docs/`, which pages show. In the site, each picture has the same path. */
 export const PICTURES: readonly string[] = [...new Bun.Glob("docs/**/*.{png,svg}").scanSync(root)].sort();
 
 const MARKER = /^ *<!-- \/?[\w-]+ -->$/gm;
@@ -41,7 +38,7 @@ function staged(source: string): SitePage {
   const from = dirname(path);
   const linked = relinked(read(source), source, (target) => {
     const inside = SOURCES.includes(target) ? sitePath(target) : PICTURES.includes(target) ? target : null;
-    if (inside === null) return `${REPOSITORY}/blob/main/${target}`;
+    if (inside === null) return repositoryLink(target);
     const address = relative(from, inside);
     return address.startsWith(".") ? address : `./${address}`;
   });

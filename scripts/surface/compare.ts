@@ -7,13 +7,15 @@ import { KINDS, type Kind, type Surface } from "./surface.ts";
 export interface SurfaceChange {
   readonly kind: Kind;
   readonly name: string;
-  /** Meaning in the recorded list. */
+  /** Meaning that the recorded list has for the name, for example the type of a key. */
   readonly was: string;
-  /** Meaning now. Null if the name has disappeared. */
+  /** Meaning that the name has in the code. Null if the name has disappeared. */
   readonly now: string | null;
 }
 
-/** JSON's null shows no type, so it is equal to any. */
+/**
+ * Reports whether a meaning has stayed the same. The type of a JSON value that was null is not known, so it equals any type.
+ */
 const isSame = (kind: Kind, was: string, now: string): boolean =>
   was === now || (kind === "JSON keys" && (was === "null" || now === "null"));
 

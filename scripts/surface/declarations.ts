@@ -12,11 +12,11 @@ interface Declaration {
 
 interface DeclarationFile {
   readonly declarations: ReadonlyMap<string, Declaration>;
-  /** Names that the file exports, with the file and the name there. */
+  /** Names that the file exports. Each has the file that declares it, and its name in that file. */
   readonly exports: ReadonlyMap<string, Reference>;
-  /** Names that the file imports, in the same form. */
+  /** Names that the file imports, in the same form as `exports`. */
   readonly imports: ReadonlyMap<string, Reference>;
-  /** Files of which all names are exported. */
+  /** Paths of files whose names are all exported, by `export * from`. */
   readonly all: readonly string[];
 }
 
@@ -34,7 +34,10 @@ const withoutComments = (text: string): string =>
 
 const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
-/** Splits a text after each of the `ends` that is outside of brackets and quotes. */
+/**
+ * Splits a text after each character for which `isEnd` returns true, except in brackets and quotes. `part`: the text since the
+ * last end.
+ */
 function splitAt(text: string, isEnd: (char: string, part: string) => boolean): string[] {
   const parts: string[] = [];
   let [depth, start, quote] = [0, 0, ""];

@@ -5,22 +5,14 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { checkOptions } from "../../src/cli/check/check-options.ts";
 import { KEYS } from "../../src/cli/compat/llm-d-keys.ts";
-import { healthOptions } from "../../src/cli/health/health-options.ts";
-import { loadOptions } from "../../src/cli/load/load-options.ts";
+import { COMMANDS, TRITON } from "../../src/cli/manual/commands.ts";
 import { environmentName } from "../../src/cli/options/environment.ts";
 import { aliases, ignoredOptions, shortFlags } from "../../src/cli/options/ignored-flags.ts";
 import type { Option, OptionRow } from "../../src/cli/options/option.ts";
-import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { TRITON_IGNORED } from "../../src/cli/options/triton-ignored.ts";
 import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
 import { trtllmNames } from "../../src/cli/options/trtllm-names.ts";
-import { proxyOptions } from "../../src/cli/proxy/proxy-options.ts";
-import { replayOptions } from "../../src/cli/replay/replay-options.ts";
-import { stressOptions } from "../../src/cli/stress/stress-options.ts";
-import { timingOptions } from "../../src/cli/timing/timing-options.ts";
-import { truthOptions } from "../../src/cli/truth/truth-options.ts";
 import { METRICS_METHODS } from "../../src/metrics/route.ts";
 import { understudy } from "../../src/metrics/vllm/understudy.ts";
 import { ADMIN_METHODS } from "../../src/servers/openai/front/admin-routes.ts";
@@ -43,23 +35,10 @@ export const KINDS = [
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** The meaning of each name, by kind. */
+/** The meaning of each name that semantic versioning covers, by kind and name. For a flag: its values and its default. */
 export type Surface = Readonly<Record<Kind, Readonly<Record<string, string>>>>;
 
 type OptionTable = Readonly<Record<string, Option & Partial<OptionRow>>>;
-
-const FLAGS: Readonly<Record<string, OptionTable>> = {
-  serve: serveOptions,
-  "serve --role triton": tritonServerOptions,
-  load: loadOptions,
-  check: checkOptions,
-  replay: replayOptions,
-  stress: stressOptions,
-  proxy: proxyOptions,
-  truth: truthOptions,
-  timing: timingOptions,
-  health: healthOptions,
-};
 
 /** Options without effect, by command. */
 const IGNORED: Readonly<Record<string, readonly string[]>> = {
@@ -78,7 +57,7 @@ export function flagsOf(command: string, table: OptionTable): [name: string, mea
 }
 
 function* allFlags(): Generator<[string, string]> {
-  for (const [command, table] of Object.entries(FLAGS)) yield* flagsOf(command, table);
+  for (const { name, options } of COMMANDS) yield* flagsOf(name, name === TRITON ? tritonServerOptions : options);
   for (const [command, names] of Object.entries(IGNORED))
     for (const name of names) yield [`${command} --${name}`, "without effect"];
   for (const [alias, name] of Object.entries(aliases)) yield [`serve --${alias}`, `stands for --${name}`];
@@ -157,7 +136,7 @@ interface SurfaceSources {
   readonly source?: (path: string) => string;
   /** Returns the text of a declaration file. */
   readonly types?: (path: string) => string;
-  /** Keys of JSON that are known. Without them, the commands run. */
+  /** Keys of JSON from an earlier call. If they are absent, the commands that write JSON run. */
   readonly json?: Readonly<Record<string, string>>;
 }
 

@@ -10,7 +10,7 @@ import { readFixtures } from "../../src/text/canned/fixtures/form.ts";
 import { SCRIPT_KEYS, SEQUENCE_KEYS } from "../../src/text/canned/script.ts";
 
 const UNKNOWN = { "": 1 };
-/** Fixtures with an unknown key in one part, by the name of the part. */
+/** Fixtures that each have an unknown key, by the name of the part with the key. */
 const FIXTURES: Readonly<Record<string, object>> = {
   fixture: UNKNOWN,
   "fixture, match": { match: UNKNOWN, answer: "x" },

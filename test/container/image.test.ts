@@ -19,7 +19,7 @@ setDefaultTimeout(1_800_000);
 
 const root = new URL("../../", import.meta.url).pathname;
 const isWhole = sized("image", { sample: false, whole: true }) && !leavesOut("mmdebstrap");
-/** Bars of the image. */
+/** Bounds that the image must keep. */
 const BYTES_MOST = 220e6;
 const HEALTHY_MS_MOST = 2000;
 const END_MS_MOST = 1000;

@@ -16,7 +16,7 @@ export interface Image {
   readonly root: string;
   readonly config: ImageConfig;
   readonly bytes: number;
-  /** Way in which the image was built, for the result. */
+  /** Method by which the image was built, for the file of results. */
   readonly built: string;
 }
 

@@ -2,11 +2,11 @@
  * Builds Helm and kubectl-validate from their Go modules. kubectl-validate runs the API server's own validation, with the rules of
  * CRDs in CEL, without a cluster.
  */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findToolchain, missingLine, TOOLCHAINS } from "../clients/toolchains.ts";
-import { type KubernetesObject, root, type Yaml } from "./objects.ts";
+import { CRDS, type KubernetesObject, root, type Yaml } from "./objects.ts";
 
 const FOLDER = `${root}build/go-tools`;
 const MODULES = ["helm.sh/helm/v3/cmd/helm@v3.22.0", "sigs.k8s.io/kubectl-validate@v0.0.4"];
@@ -16,7 +16,7 @@ export interface GoTools {
   readonly kubectlValidate: string;
 }
 
-/** Returns Go's path. Throws a line that names Go if it is null. */
+/** Returns the path of Go. Throws an error that says how to get Go if the path is null. */
 export function required(go: string | null): string {
   if (go !== null) return go;
   throw new Error(`${missingLine(TOOLCHAINS.go, ["Helm", "kubectl-validate"])}; --without-go leaves them out`);
@@ -44,10 +44,7 @@ export function kubectlErrors({ kubectlValidate }: GoTools, objects: readonly Ku
   const folder = mkdtempSync(join(tmpdir(), "understudy-kubectl-"));
   try {
     for (const [at, object] of objects.entries()) writeFileSync(`${folder}/${at}.json`, JSON.stringify(object));
-    const crds = [...new Bun.Glob("*/*.yaml").scanSync(`${root}test/kubernetes/crds`)].map(
-      (name) => name.split("/")[0]!,
-    );
-    const folders = [...new Set(crds)].flatMap((name) => ["--local-crds", `${root}test/kubernetes/crds/${name}`]);
+    const folders = readdirSync(CRDS).flatMap((name) => ["--local-crds", CRDS + name]);
     const { stdout, stderr } = Bun.spawnSync([kubectlValidate, folder, ...folders, "--output", "json"]);
     if (stdout.length === 0) throw new Error(stderr.toString());
     const results: Readonly<Record<string, readonly Yaml[]>> = JSON.parse(stdout.toString());

@@ -7,7 +7,8 @@ import Ajv, { type AnySchema } from "ajv";
 import { parse, parseAllDocuments } from "yaml";
 
 export const root = new URL("../../", import.meta.url).pathname;
-const CRDS = `${root}test/kubernetes/crds/`;
+/** Folder with a folder of CRDs for each project. */
+export const CRDS = `${root}test/kubernetes/crds/`;
 const python = `${root}.venv-kubernetes/bin/python`;
 /** True if the Python environment is missing outside CI. CI always has it (test/clients/requirements/kubernetes.txt). */
 export const isPythonMissing = !existsSync(python) && process.env.CI === undefined;
@@ -42,7 +43,7 @@ export function readManifests(): ReadonlyMap<string, readonly KubernetesObject[]
   return new Map(paths.sort().map((path) => [path, objectsIn(readFileSync(root + path, "utf8"))]));
 }
 
-/** Members by which the items of a list must differ. */
+/** Keyword of CRDs: names of the members by which the items of a list must differ. */
 const LIST_KEYS = "x-kubernetes-list-map-keys";
 const isRemark = (key: string) => /^(x-kubernetes|description|default|format)/.test(key) && key !== LIST_KEYS;
 

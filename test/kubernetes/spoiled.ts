@@ -28,7 +28,7 @@ export const SPOILED: Readonly<Record<string, readonly [path: Path, value: Yaml]
 export interface SpoiledObject {
   readonly object: KubernetesObject;
   readonly path: Path;
-  /** True if the kind has no such member. */
+  /** True if the kind has no member of this name. */
   readonly isUnknown: boolean;
 }
 

@@ -20,6 +20,7 @@ import { join } from "node:path";
 import Ajv from "ajv";
 import addFormats from "ajv-formats";
 import manifest from "../../package.json";
+import { REPOSITORY } from "../../scripts/page-links.ts";
 import { archiveOf, compressedAgain } from "../../scripts/release/archive.ts";
 import { checkRelease } from "../../scripts/release/checks.ts";
 import { publishCommands } from "../../scripts/release/publish.ts";
@@ -33,7 +34,6 @@ const root = new URL("../../", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-release-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const URL_IN_PACKAGE = manifest.homepage.replace(/#.*$/, "");
 const WHO = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
 const git = async (cwd: string, ...words: string[]) => (await done(["git", ...WHO, ...words], cwd)).out.trim();
 const release = (cwd: string, ...words: string[]) => run([process.execPath, "scripts/release.ts", ...words], cwd);
@@ -79,7 +79,7 @@ describe("refused", () => {
     expect({ code, out, lines: err.split("\n").length }).toEqual({ code: 2, out: "", lines: 2 });
     return err.trimEnd();
   };
-  /** Changes a file for the time of a test. */
+  /** Commits a file with another text, runs `act`, and commits the file with its old text. */
   async function withText(path: string, text: string, act: () => Promise<void>): Promise<void> {
     const before = readFileSync(join(small, path), "utf8");
     write(path, text);
@@ -93,13 +93,10 @@ describe("refused", () => {
     [[], "needs one VERSION, such as 0.2.0"],
     [["0.2"], '"0.2" is not a version such as 0.2.0'],
     [["0.2.0", "--publish"], "Unknown option '--publish'."],
-    [
-      ["0.2.0"],
-      `package.json names the repository ${URL_IN_PACKAGE}, which is a guess: confirm it with --repository URL`,
-    ],
+    [["0.2.0"], `package.json names the repository ${REPOSITORY}, which is a guess: confirm it with --repository URL`],
     [
       ["0.2.0", "--repository", "https://example.com/other"],
-      `--repository https://example.com/other: package.json names ${URL_IN_PACKAGE}; change it there and in all links first`,
+      `--repository https://example.com/other: package.json names ${REPOSITORY}; change it there and in all links first`,
     ],
     [["0.3.0", "--dry-run"], 'CHANGELOG.md has no heading "## 0.3.0" at its top (its newest is "## 0.2.0")'],
     [["0.1.0", "--dry-run"], 'CHANGELOG.md has no heading "## 0.1.0" at its top (its newest is "## 0.2.0")'],
@@ -144,14 +141,18 @@ describe("refused", () => {
     expect(otherVersions("0.2.0", folder)).toEqual(VERSIONED.map(({ path, part }) => `${path} is missing (${part})`));
   });
 
+  test("no place of this repository, because each has the version of package.json", () => {
+    expect(otherVersions(manifest.version, root)).toEqual([]);
+  });
+
   test("a version whose tag is on another commit, and, if it is not a dry run, on this one", async () => {
     const first = await git(small, "rev-parse", "HEAD");
     await git(small, "tag", "v0.2.0");
     const exists = (commit: string) =>
       `release: version 0.2.0 exists: the tag v0.2.0 is on commit ${commit.slice(0, 12)}`;
-    expect(await refusal("0.2.0", "--repository", URL_IN_PACKAGE)).toBe(exists(first));
+    expect(await refusal("0.2.0", "--repository", REPOSITORY)).toBe(exists(first));
     const dry = { version: "0.2.0", isDry: true, repository: null, out: null };
-    expect(checkRelease(small, dry)).toMatchObject({ commit: first, repository: URL_IN_PACKAGE });
+    expect(checkRelease(small, dry)).toMatchObject({ commit: first, repository: REPOSITORY });
     await commit();
     expect(await refusal("0.2.0", "--dry-run")).toBe(exists(first));
     await git(small, "tag", "--delete", "v0.2.0");
@@ -280,7 +281,7 @@ describe.skipIf(WHOLE.length === 0)("a release of one commit in two folders", ()
       ].sort(),
     );
     expect(readFileSync(made("NOTES.md"), "utf8")).toBe(
-      `### Added\n\n- A [test](${URL_IN_PACKAGE}/blob/v${VERSION}/docs/README.md).\n`,
+      `### Added\n\n- A [test](${REPOSITORY}/blob/v${VERSION}/docs/README.md).\n`,
     );
   });
 

@@ -16,7 +16,7 @@ const resolve = (yaml: string) => resolveServeConfig(["--config", "f.yaml"], {},
 const settings = [...unit.matchAll(/^([A-Za-z]+)=(.*)$/gm)].map(([, name, value]) => [name!, value!] as const);
 const valueOfKey = (name: string) => settings.find(([key]) => key === name)![1];
 
-/** Keys of the example that are comments, with their values. */
+/** Keys that the example shows as comments, with their values. */
 const inactive = [...example.matchAll(/^#([\w-]+: .*)$/gm)].map(([, line]) => line!);
 
 test("the example is accepted as it is and with each further key, and its comments are the help texts", () => {

@@ -5,7 +5,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { REPOSITORY, sitePages } from "../../scripts/site/pages.ts";
+import { repositoryLink } from "../../scripts/page-links.ts";
+import { sitePages } from "../../scripts/site/pages.ts";
 import { figure, leavesOut, sized } from "../size.ts";
 import { Browser, chromium, type Tab } from "./chromium.ts";
 import { clippedWords } from "./clipped.ts";
@@ -41,8 +42,8 @@ describe.skipIf(!isWhole)("the built site", () => {
       [...text.matchAll(/\s(?:href|src)="([^"]*)"/g)]
         .map(([, link]) => decodeURIComponent(link!.replaceAll("&amp;", "&")))
         .filter((link) => {
-          if (link.startsWith(`${REPOSITORY}/blob/main/`))
-            return !existsSync(join(root, link.slice(REPOSITORY.length + "/blob/main/".length).replace(/#.*/, "")));
+          if (link.startsWith(repositoryLink("")))
+            return !existsSync(join(root, link.slice(repositoryLink("").length).replace(/#.*/, "")));
           if (/^[a-z]+:/.test(link)) return false;
           const [file = "", anchor] = link.split("#");
           const to = file === "" ? path : file.startsWith("/") ? file.slice(1) : join(dirname(path), file);

@@ -30,7 +30,7 @@ export interface Tab {
   evaluate<T>(expression: string): Promise<T>;
   /** Calls a method of the protocol. */
   call(method: string, params?: Params): Promise<Params>;
-  /** Calls `heard` with the parameters of each event of that name. */
+  /** Calls `heard` with the parameters of each event of the protocol that has this name. */
   on(event: string, heard: (params: Params) => void): void;
   setSize(width: number, height: number): Promise<void>;
   /** Returns a picture of the window as PNG. */

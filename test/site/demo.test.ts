@@ -36,15 +36,27 @@ test("settings survive the way through the address, and other parameters stay", 
 
 test("any address gives settings within the sliders' ranges", () => {
   const text = fc.oneof(fc.string(), fc.double().map(String), fc.constantFrom("", " ", "1e9", "-1", "0x10"));
+  const pairs = fc.array(fc.tuple(fc.constantFrom(...SLIDER_NAMES, "seed"), text));
+  // Pieces of a query in any order: names, signs, escapes that are whole or cut off, half a surrogate, and a long run of digits.
+  const piece = fc.constantFrom(
+    ...SLIDER_NAMES,
+    ..."seed = & + ? # %20 %f %C3 %00 \ud800 e308 . -".split(" "),
+    "9".repeat(400),
+  );
+  const query = fc.oneof(
+    pairs.map((some) => `${new URLSearchParams(some)}`),
+    fc.array(fc.oneof(piece, fc.string({ unit: "binary" })), { maxLength: 12 }).map((pieces) => pieces.join("")),
+  );
   fc.assert(
-    fc.property(fc.array(fc.tuple(fc.constantFrom(...SLIDER_NAMES, "seed"), text)), (pairs) => {
-      const read = readSettings(`?${new URLSearchParams(pairs)}`);
+    fc.property(query, (some) => {
+      const read = readSettings(`?${some}`);
       for (const name of SLIDER_NAMES) {
         const { least, most, step } = SLIDERS[name];
         expect(read[name]).toBeWithin(least, most + 1);
         expect((read[name] - least) % step).toBe(0);
       }
       expect(Number.isInteger(read.seed) && read.seed >= 0 && read.seed < 2 ** 32).toBe(true);
+      expect(readSettings(writeSettings(read, `?${some}`))).toEqual(read);
     }),
     { numRuns: times(300) },
   );
@@ -141,6 +153,15 @@ function expectAgreement(simulation: Simulation, { budget }: Settings): void {
     else expect(own.length).toBeLessThanOrEqual(Math.ceil((run.promptTokens + run.tokens.length) / 16));
   }
 }
+
+test("an open request above the limit is turned away and counted", async () => {
+  const simulation = await Simulation.create({ ...readSettings(""), load: 100, blocks: 300 }, core);
+  simulation.advance(30e6);
+  expect(simulation.turnedAway).toBeGreaterThan(0);
+  expect(simulation.open.length).toBeLessThanOrEqual(OPEN_MOST);
+  expect(OPEN_MOST).toBe(1000);
+  simulation.close();
+});
 
 /** Advances the simulation by a step at most, unless several end within 20 ms. Returns the number of steps. */
 function advanceOneStep(simulation: Simulation): number {

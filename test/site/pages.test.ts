@@ -2,9 +2,10 @@
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { anchorsOf, linksOf, relinked } from "../../scripts/page-links.ts";
-import { groupsOf, sideMenu, topMenu } from "../../scripts/site/navigation.ts";
-import { PICTURES, REPOSITORY, sitePages } from "../../scripts/site/pages.ts";
+import { pageGroups } from "../../scripts/docs/page-index.ts";
+import { anchorsOf, linksOf, REPOSITORY, relinked, repositoryLink } from "../../scripts/page-links.ts";
+import { sideMenu, topMenu } from "../../scripts/site/navigation.ts";
+import { PICTURES, sitePages } from "../../scripts/site/pages.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 const pages = sitePages();
@@ -30,7 +31,7 @@ test.each(pages.map(({ path }) => path))(
     expect(wrong).toEqual([]);
     const outside = [...text.matchAll(/\]\((https?:[^)#\s]+)/g)].map(([, url]) => url!);
     const files = outside.filter((url) => url.startsWith(`${REPOSITORY}/`));
-    expect(files.filter((url) => !existsSync(join(root, url.slice(`${REPOSITORY}/blob/main/`.length))))).toEqual([]);
+    expect(files.filter((url) => !existsSync(join(root, url.slice(repositoryLink("").length))))).toEqual([]);
   },
 );
 
@@ -44,8 +45,7 @@ test.each(pages.filter(({ source }) => source !== null).map(({ path }) => path))
   },
 );
 
-const index = readFileSync(`${root}docs/README.md`, "utf8");
-const groups = groupsOf(index, (path) => path);
+const groups = pageGroups();
 const linksIn = (menu: unknown): string[] =>
   [...JSON.stringify(menu).matchAll(/"link":"([^"]+)"/g)].map(([, link]) => link!);
 

@@ -1,15 +1,12 @@
 /** Builds the site into build/site and serves it on a free port. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { done } from "../packed.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 export const SITE = `${root}build/site`;
 
-/** Runs `npx bun run site`. Throws with its output if it fails. */
-export async function buildSite(): Promise<void> {
-  const child = Bun.spawn([process.execPath, "scripts/site.ts"], { cwd: root, stdout: "pipe", stderr: "pipe" });
-  const [out, errors] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-  if ((await child.exited) !== 0) throw new Error(out + errors);
-}
+/** Runs `npx bun run site`. Rejects with its output if it fails. */
+export const buildSite = () => done([process.execPath, "scripts/site.ts"], root);
 
 /** Serves the files of the site as a plain web server does. */
 export const serveSite = () =>

@@ -12,7 +12,7 @@ export type BlockList = number[];
 export class BlockMap {
   /** Number of the request that holds each block, or FREE. */
   readonly owners: Int32Array;
-  /** Ring of free blocks. */
+  /** Queue of the free blocks: a ring of which `#free` entries from `#front` on are valid. */
   readonly #queue: Int32Array;
   #front = 0;
   #free: number;
@@ -27,7 +27,10 @@ export class BlockMap {
     return this.#free;
   }
 
-  /** Lets `list` have `count` blocks, as far as blocks are free. Returns blocks that are too many. */
+  /**
+   * Takes free blocks until `list` has `count`, or gives back the blocks of `list` that are too many. Stops taking if none is
+   * free.
+   */
   resize(list: BlockList, owner: number, count: number): void {
     const size = this.#queue.length;
     while (list.length > count) {

@@ -12,19 +12,19 @@ import { type Arrival, arrivals } from "./traffic.ts";
 /** Most open requests. Further ones are turned away, as by a server with `--max-num-queued-reqs`. */
 export const OPEN_MOST = 1000;
 const SEQUENCES_MOST = 256;
-const BLOCK_TOKENS = 16;
+export const BLOCK_TOKENS = 16;
 /** Number of latest requests whose latencies are shown. */
 const RECENT = 200;
 
 export interface OpenRequest {
-  /** Counted from 0, in the order of arrival. */
+  /** Number of the request, counted from 0 in the order of arrival. */
   readonly order: number;
   readonly run: Run;
   /** True if the engine runs it, false if it waits. */
   isRunning: boolean;
-  /** True from its admission until the next token. */
+  /** True while the engine computes its prompt: from its admission until the next token. */
   computesPrompt: boolean;
-  /** Output tokens at its last admission. */
+  /** Number of its output tokens when it was last admitted. */
   tokensBefore: number;
   preemptions: number;
   /** Place in the picture of running requests; -1 while it waits. */
@@ -183,20 +183,15 @@ export class Simulation {
    */
   #share(running: number, blocksUsed: number): void {
     let rest = blocksUsed;
-    for (let at = 0; at < running; at++) {
-      const { blocks, order, run, computesPrompt } = this.open[at]!;
-      if (computesPrompt) continue;
-      const count = Math.ceil((run.promptTokens + run.tokens.length) / BLOCK_TOKENS);
-      this.blocks.resize(blocks, order, count);
-      rest -= count;
-    }
-    for (let at = 0; at < running; at++) {
-      const { blocks, order, run, computesPrompt } = this.open[at]!;
-      if (!computesPrompt) continue;
-      const count = Math.min(Math.max(0, rest), Math.ceil((run.promptTokens + run.tokens.length) / BLOCK_TOKENS));
-      this.blocks.resize(blocks, order, count);
-      rest -= count;
-    }
+    for (const isPrompt of [false, true])
+      for (let at = 0; at < running; at++) {
+        const { blocks, order, run, computesPrompt } = this.open[at]!;
+        if (computesPrompt !== isPrompt) continue;
+        const full = Math.ceil((run.promptTokens + run.tokens.length) / BLOCK_TOKENS);
+        const count = isPrompt ? Math.min(Math.max(0, rest), full) : full;
+        this.blocks.resize(blocks, order, count);
+        rest -= count;
+      }
   }
 }
 

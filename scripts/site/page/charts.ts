@@ -8,7 +8,7 @@ export const WINDOW_US = 15e6;
 const SIDE = 4;
 const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif';
 
-/** Values of the charts by columns of pixels. */
+/** Values of the charts. Each array has one value per column of pixels. */
 interface Columns {
   readonly count: number;
   readonly running: Float32Array;

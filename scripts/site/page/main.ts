@@ -9,7 +9,7 @@ import { fit, type Surface, surfaceOf } from "./surface.ts";
 
 /** Most simulated time per frame, so that a page that was hidden does not catch up. */
 const FRAME_MOST_US = 100_000;
-/** Time that steps of a frame may take, and that they may take while the charts are filled after a change. */
+/** Milliseconds per frame in which steps are computed: usually, and while the charts fill after a change of the settings. */
 const FRAME_MS = 3;
 const FILL_MS = 10;
 /** Milliseconds between two updates of the numbers. */
@@ -184,7 +184,7 @@ class Demo {
   }
 }
 
-/** Returns the output tokens per second of the last second. */
+/** Returns the number of output tokens in the last simulated second. */
 function tokensPerSecond({ history, nowUs }: Simulation): number {
   let tokens = 0;
   for (let step = history.count - 1; step >= history.first; step--) {

@@ -1,8 +1,8 @@
 /** Colours of the picture, in the light and the dark theme. */
 
-/** Number of colours for requests. Neighbours in the order of arrival differ much. */
+/** Number of colours for requests. Requests that arrive one after the other have very different colours. */
 const HUES = 24;
-/** Steps in which the colour of a returned block fades. */
+/** Number of frames in which the colour of a returned block fades. */
 export const FADES = 24;
 
 export interface Palette {
@@ -16,7 +16,7 @@ export interface Palette {
   readonly prompt: string;
   readonly answer: string;
   readonly blocks: string;
-  /** Colours of requests. */
+  /** Colours of requests in CSS, by their number (`colorOf`). */
   readonly requests: readonly string[];
   /**
    * Colours of requests as words of image data, by fade and colour. At fade 0 all are the colour of a free block, at FADES the
@@ -27,7 +27,7 @@ export interface Palette {
   readonly gap: string;
 }
 
-/** Returns the number of a request's colour. */
+/** Returns the number of a request's colour, from 0. `order`: number of the request in the order of arrival. */
 export const colorOf = (order: number) => (order * 7) % HUES;
 
 type Rgb = readonly [red: number, green: number, blue: number];

@@ -1,6 +1,6 @@
 /** Draws the state of the moment: the queue, the running requests, and the KV blocks. */
 import { FREE } from "../demo/block-map.ts";
-import type { Simulation } from "../demo/simulation.ts";
+import { BLOCK_TOKENS, type Simulation } from "../demo/simulation.ts";
 import { colorOf, FADES, type Palette } from "./palette.ts";
 import type { Surface } from "./surface.ts";
 
@@ -48,7 +48,7 @@ export function drawRunning({ context, width, height }: Surface, { places }: Sim
     if (request === undefined) continue;
     const { run, blocks, order, computesPrompt } = request;
     const color = colorOf(order);
-    const computed = computesPrompt ? Math.min(run.promptTokens, blocks.length * 16) : run.promptTokens;
+    const computed = computesPrompt ? Math.min(run.promptTokens, blocks.length * BLOCK_TOKENS) : run.promptTokens;
     const [whole, prompt, now] = [
       heightOf(run.promptTokens + run.maxTokens),
       heightOf(computed),

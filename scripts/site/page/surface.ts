@@ -1,4 +1,4 @@
-/** A canvas that has as many pixels as the screen shows of it. */
+/** Gives each canvas a bitmap with as many pixels as the screen uses for it, so that the picture is sharp. */
 
 export interface Surface {
   readonly context: CanvasRenderingContext2D;

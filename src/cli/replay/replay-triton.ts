@@ -140,7 +140,7 @@ function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
     backends: refused,
     memory: deviceMemory(config, config.triton!.memory, config.engine.timing),
     countsByGpu: config.metrics.triton.gpu,
-    epochMs: () => clock.now() / 1000,
+    epochMs: (us) => us / 1000,
     random: () => random() / 2 ** 32,
     log: () => {},
   });

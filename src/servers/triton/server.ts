@@ -63,7 +63,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     backends: llmModels(llmAround(kernel, config.version), counts),
     memory: deviceMemory(kernel.config, config.memory, kernel.live.values.pace.get().timing),
     countsByGpu: shown.triton.gpu,
-    epochMs: () => time.epochSeconds() * 1000,
+    epochMs: (us) => (time.epochUs + us) / 1000,
     random: () => chance.nextSeed() / 2 ** 32,
     log,
   });

@@ -105,8 +105,8 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
     execute: (requests, host) =>
       afterSleep(requests, host, () => {
         const { input = [], output = [] } = host.config;
-        const [first = "", second = ""] = input.map(({ name }) => name);
-        const [sum = "", difference = ""] = output.map(({ name }) => name);
+        const [{ name: first } = NO_NAME, { name: second } = NO_NAME] = input;
+        const [{ name: sum } = NO_NAME, { name: difference } = NO_NAME] = output;
         return requests.map((request) => {
           const { datatype, shape } = request.inputs.get(first)!;
           const left = elementsIn(request, first);
@@ -126,6 +126,8 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
       }),
   };
 }
+
+const NO_NAME = { name: "" };
 
 function combined(datatype: Datatype, left: Numbers, right: Numbers, sign: 1 | -1): Uint8Array {
   const { length } = left;

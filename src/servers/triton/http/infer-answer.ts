@@ -35,45 +35,82 @@ function beginning(answer: InferAnswer, model: AnsweredModel, id: string): strin
   return `{${idText}${named.slice(1, -OUTPUTS.length)}${parametersText(answer)}${OUTPUTS}`;
 }
 
-/** Formats an answer in pieces. Throws a `TritonError` if an output cannot be sent in the requested form. */
+/** Formats a short answer at once. Throws a `TritonError` if an output cannot be sent in the requested form. */
+export function shortBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): InferBody {
+  const text = new AnswerText(answer, model, wish);
+  for (const output of answer.outputs) for (const elements of text.add(output)) text.addElements(elements);
+  return text.whole();
+}
+
+/** Does the same as `shortBody` in pieces. */
 export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferBody> {
-  const binary: Uint8Array[] = [];
-  const texts: Uint8Array[] = [];
-  const { id } = wish.fields;
-  let text = beginning(answer, model, id);
-  let head = 0;
-  let mark = "";
-  let ascii = id === "" && answer.parameters.length === 0 && isAscii(model.name);
-  for (const output of answer.outputs) {
-    const how = wish.outputs.get(output.name) ?? wish.otherwise;
-    const shown = shownOutput(output, how, model);
-    const { data } = shown;
-    const start = startOf(shown);
-    ascii &&= start.ascii && shown.datatype !== "BYTES";
-    if (how.kind === "json") {
-      text += `${mark}${start.text},"data":[`;
-      for (const elements of elementsTexts(shown)) {
-        text += elements;
-        if (text.length >= PART_BYTES) {
-          head += text.length;
-          texts.push(Buffer.from(text, "latin1"));
-          text = "";
-        }
-        if (data.length > SHORT_BYTES || text === "") yield;
-      }
-      text += "]}";
-    } else if (how.kind === "memory") {
-      how.put!(data);
-      text += `${mark}${start.text}}`;
-    } else {
-      binary.push(data);
-      text += `${mark}${start.text},"parameters":{"binary_data_size":${data.length}}}`;
+  const text = new AnswerText(answer, model, wish);
+  for (const output of answer.outputs)
+    for (const elements of text.add(output)) {
+      text.addElements(elements);
+      yield;
     }
-    mark = ",";
+  return text.whole();
+}
+
+const NO_ELEMENTS: readonly string[] = [];
+
+/** The text of an answer so far. */
+class AnswerText {
+  private readonly texts: Uint8Array[] = [];
+  private readonly binary: Uint8Array[] = [];
+  private text: string;
+  private textBytes = 0;
+  private ascii: boolean;
+  /** The end of the last output, which follows its elements. */
+  private end = "";
+
+  constructor(
+    answer: InferAnswer,
+    private readonly model: AnsweredModel,
+    private readonly wish: InferWish,
+  ) {
+    const { id } = wish.fields;
+    this.text = beginning(answer, model, id);
+    this.ascii = id === "" && answer.parameters.length === 0 && isAscii(model.name);
   }
-  text += "]}";
-  const isJson = binary.every(({ length }) => length === 0);
-  return { texts, text, binary, head: isJson ? null : head + text.length, ascii };
+
+  /** Adds an output. Returns the texts of its elements, which the caller adds next. */
+  add(output: Tensor): Iterable<string> {
+    const how = this.wish.outputs.get(output.name) ?? this.wish.otherwise;
+    const shown = shownOutput(output, how, this.model);
+    const start = startOf(shown);
+    this.ascii &&= start.ascii && shown.datatype !== "BYTES";
+    const text = this.text + this.end + (this.end === "" ? "" : ",") + start.text;
+    if (how.kind === "json") {
+      this.text = `${text},"data":[`;
+      this.end = "]}";
+      return elementsTexts(shown);
+    }
+    this.text = text;
+    this.end = "}";
+    if (how.kind === "memory") how.put!(shown.data);
+    else {
+      this.binary.push(shown.data);
+      this.end = `,"parameters":{"binary_data_size":${shown.data.length}}}`;
+    }
+    return NO_ELEMENTS;
+  }
+
+  addElements(elements: string): void {
+    this.text += elements;
+    if (this.text.length < PART_BYTES) return;
+    this.textBytes += this.text.length;
+    this.texts.push(Buffer.from(this.text, "latin1"));
+    this.text = "";
+  }
+
+  whole(): InferBody {
+    const { texts, binary, ascii } = this;
+    const text = `${this.text}${this.end}]}`;
+    const isJson = binary.every(({ length }) => length === 0);
+    return { texts, text, binary, head: isJson ? null : this.textBytes + text.length, ascii };
+  }
 }
 
 /** Returns a short body. A string, with one character per byte, if it is only JSON. */
@@ -90,8 +127,6 @@ export function bodyParts({ texts, text, binary }: InferBody): readonly Uint8Arr
 
 /** Approximate size of the parts of a large answer, in bytes. */
 const PART_BYTES = 65_536;
-/** An output of at most this many bytes is written without an interruption of its own. */
-const SHORT_BYTES = 1024;
 
 /** Reports whether an answer is large enough to be sent in parts. */
 export function isLargeAnswer({ outputs }: InferAnswer): boolean {

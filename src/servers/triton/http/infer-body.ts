@@ -2,7 +2,7 @@
  * Parses the body of `/infer`: JSON, then binary tensors, in any mix. Source: `ParseJsonTritonIO` and `ParseJsonTritonParams`
  * in `http_server.cc` (2026), with their messages and their order.
  */
-import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
+import { ITEMS_OF_A_PIECE, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { ServerAround } from "../inference/around.ts";
 import {
   type InferInput,
@@ -19,6 +19,7 @@ import {
   asShortText,
   asString,
   asUnsigned,
+  documentOf,
   documentPieces,
   find,
   isJsonNumber,
@@ -87,7 +88,9 @@ export function* inferWish(body: Uint8Array, head: number, model: string, around
   const { memory, config, server } = around;
   const { missingElements } = server.facts;
   const isWhole = head === body.length;
-  const document = yield* documentPieces(isWhole ? body : body.subarray(0, head));
+  const json = isWhole ? body : body.subarray(0, head);
+  // A generator costs more than the look at a short document.
+  const document = isLarge(json) ? yield* documentPieces(json) : documentOf(json);
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
   const inputs: InferInput[] = [];
@@ -184,7 +187,7 @@ function inputOf(value: JsonNode, read: Reading) {
   const listed = find(value, "shape");
   // Check the length before the list becomes one array.
   if (listed instanceof LongList) fewOf("dimensions", listed);
-  const dimensions = fewOf("dimensions", arrayIn(value, "shape"));
+  const dimensions = fewOf("dimensions", Array.isArray(listed) ? listed : arrayIn(value, "shape"));
   const sizes = arePlain(dimensions) ? null : dimensions.map((size) => unsignedOf(size, "shape"));
   const shape = sizes === null ? (dimensions as readonly number[]) : sizes.map(Number);
   if (isTaken(name, read))
@@ -266,7 +269,7 @@ function inputData(
   const count = shape.length === 0 ? 0 : elementCount(shape);
   if (count === 0) return new Uint8Array();
   const given = find(value, "data");
-  const tensor = given instanceof LongList ? given : arrayIn(value, "data");
+  const tensor = given instanceof LongList || Array.isArray(given) ? given : arrayIn(value, "data");
   const datatype = isDatatype(type) ? type : null;
   const elementBytes = datatype === null ? 0 : ELEMENT_BYTES[datatype];
   if (count * elementBytes > mostInputBytes(read.limits) || !Number.isSafeInteger(count))

@@ -4,7 +4,7 @@ import { andThen } from "../../../base/maybe-promise.ts";
 import { atOnce, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import { zlib } from "../../../base/zlib.ts";
 import { type GrpcEncoding, isEncoding, packedMessage } from "../../../wire/grpc/compression.ts";
-import type { RequestFields } from "../inference/request.ts";
+import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { ModelVersion } from "../inference/served.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
@@ -22,7 +22,7 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { bodyParts, type InferBody, inferBody, isLargeAnswer, wholeBody } from "./infer-answer.ts";
+import { bodyParts, type InferBody, inferBody, isLargeAnswer, shortBody, wholeBody } from "./infer-answer.ts";
 import { type InferWish, inferWish, rawWish } from "./infer-body.ts";
 import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
 import { unpackedBody } from "./unpacked-body.ts";
@@ -118,9 +118,8 @@ function submitted({ call, number, model }: InferCall, wish: InferWish): typeof 
         call.answer(plainError(answer));
         return;
       }
-      const made = inferBody(answer, model, wish);
-      if (isLargeAnswer(answer)) void answerInParts(call, made, encoding);
-      else call.answer(answered(made, encoding));
+      if (isLargeAnswer(answer)) void answerInParts(call, inferBody(answer, model, wish), encoding);
+      else call.answer(answered(answer, model, wish, encoding));
     },
   });
   return LATER;
@@ -194,9 +193,9 @@ function bestEncoding(accepted: string | null): Encoding {
 
 const bytesOf = (body: string | Uint8Array) => (typeof body === "string" ? Buffer.from(body, "latin1") : body);
 
-function answered(making: Pieces<InferBody>, encoding: Encoding): HttpAnswer {
+function answered(answer: InferAnswer, model: ModelVersion, wish: InferWish, encoding: Encoding): HttpAnswer {
   try {
-    const made = atOnce(making);
+    const made = shortBody(answer, model, wish);
     const { head, ascii } = made;
     const body = wholeBody(made);
     if (encoding === null && head === null) return { status: 200, headers: JSON_TYPE, body, ascii };

@@ -16,7 +16,7 @@ export function lookUp(model: ModelVersion, request: InferRequest, shared: Share
   request.cacheUs = nowUs - fromUs;
   cache.counts.lookupUs += request.cacheUs;
   if (cachedAnswer === undefined) return key;
-  model.statistics.hit(nowUs - request.startUs, fromUs - request.queuedUs, request.cacheUs, nowUs, epochMs());
+  model.statistics.hit(nowUs - request.startUs, fromUs - request.queuedUs, request.cacheUs, nowUs, epochMs(nowUs));
   return withRequestedOutputs(request, cachedAnswer);
 }
 

@@ -203,7 +203,7 @@ class EnsembleRun {
     const queueUs = Math.max(0, this.#stepUs - request.queuedUs);
     const spans = [nowUs - request.startUs + (cacheUs ?? 0), queueUs, ...this.#times] as const;
     statistics.executed(request.batchSize, this.#times);
-    statistics.succeeded(request.batchSize, spans, nowUs, epochMs());
+    statistics.succeeded(request.batchSize, spans, nowUs, epochMs(nowUs));
     if (cacheUs !== null) statistics.missed(cacheUs, nowUs);
     this.ended();
     this.#send(this.#pendingAnswer, true);

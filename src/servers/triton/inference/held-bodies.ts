@@ -65,8 +65,9 @@ export class HeldBody implements BodyAdmission {
    * `most` bytes; rejects if the client leaves.
    */
   read(front: HttpFront, most: number, tooLarge: (most: number) => unknown): Uint8Array | Promise<Uint8Array> {
-    if (Number(this.request.headers.get("content-length") ?? 0) > most) throw tooLarge(most);
-    return front.body(this.request) ?? gatheredBody(this.request, this, most, tooLarge, this.rooms.turns);
+    const whole = front.body(this.request);
+    if ((whole?.length ?? Number(this.request.headers.get("content-length") ?? 0)) > most) throw tooLarge(most);
+    return whole ?? gatheredBody(this.request, this, most, tooLarge, this.rooms.turns);
   }
 
   enter(bytes: number): Promise<void> | undefined {

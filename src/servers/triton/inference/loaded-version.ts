@@ -34,11 +34,14 @@ export abstract class LoadedVersion implements ModelVersion {
     else this.send(request, found, true);
   }
 
-  /** Sends a response to the receiver. Counts the first response of a request. */
-  send(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+  /**
+   * Sends a response to the receiver. Counts the first response of a request. `nowUs`: the time, if the caller has read it
+   * already.
+   */
+  send(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean, nowUs?: number): void {
     if (answer !== null && !request.responded) {
       request.responded = true;
-      this.statistics.reporter.responded(this.shared.clock.now() - request.startUs);
+      this.statistics.reporter.responded((nowUs ?? this.shared.clock.now()) - request.startUs);
     }
     request.receiver.respond(answer, final);
   }

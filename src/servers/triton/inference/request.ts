@@ -244,7 +244,7 @@ class InputChecker {
       if (named(output, wanted) === undefined)
         throw invalidArg(`unexpected inference output '${wanted}' for model '${name}'`);
     this.#count(inputs);
-    const configs: TensorConfig[] = [];
+    const configs = new Array<TensorConfig>(inputs.length);
     let reshapes = false;
     for (let at = inputs.length - 1; at >= 0; at--) {
       const given = inputs[at]!;
@@ -318,7 +318,7 @@ class InputChecker {
       );
     }
     // The batch size counts, whatever the shape says. A batch of 0 counts as a request without a batch.
-    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
+    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape, 1);
     if (datatype === "BYTES") this.#texts(input, batch, count);
     else if (data.length !== count * ELEMENT_BYTES[datatype])
       throw this.#wrong(

@@ -45,7 +45,8 @@ export class Runner extends LoadedVersion {
   readonly #began = new Map<InferRequest, Execution>();
   readonly #orders: ResponseOrders<InferRequest>;
   #pumping = false;
-  #again = false;
+  /** Time of a call of `#pump` during another one, which then runs the scheduler's orders again. Null: there was none. */
+  #againUs: number | null = null;
   #unwake: (() => void) | null = null;
 
   constructor(private readonly options: RunnerOptions) {
@@ -97,13 +98,13 @@ export class Runner extends LoadedVersion {
 
   /** Runs the scheduler's orders. A nested call makes the outer loop run again. */
   #pump(fromUs = this.shared.clock.now()): void {
-    this.#again = true;
+    this.#againUs = fromUs;
     if (this.#pumping) return;
     this.#pumping = true;
     const { scheduler } = this.options;
-    let nowUs = fromUs;
-    while (this.#again) {
-      this.#again = false;
+    while (this.#againUs !== null) {
+      const nowUs: number = this.#againUs;
+      this.#againUs = null;
       this.#unwake?.();
       const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(nowUs);
       this.#unwake = wakeUs === null ? null : this.shared.clock.at(wakeUs, this.#woken);
@@ -113,7 +114,6 @@ export class Runner extends LoadedVersion {
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
       if (placed !== undefined) for (const placedBatch of placed) this.#place(placedBatch);
-      if (this.#again) nowUs = this.shared.clock.now();
     }
     this.#pumping = false;
   }
@@ -243,20 +243,21 @@ export class Runner extends LoadedVersion {
     const times = computeTimesOf(run, inferToUs, nowUs);
     this.#computed(instance);
     this.statistics.executed(inferencesIn(batch), times, instance.reporter);
+    let endUs = nowUs;
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
-      const endUs = this.shared.clock.now();
+      endUs = this.shared.clock.now();
       const cacheUs =
         key === undefined || answer === undefined ? null : insertAnswer(key, answer, request, this.shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
-      this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(), instance.reporter);
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(endUs), instance.reporter);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
     }
-    if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
-    this.#free(instance);
+    if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!, endUs);
+    this.#free(instance, endUs);
   }
 
   #raised(run: Execution, error: unknown): void {
@@ -298,7 +299,8 @@ export class Runner extends LoadedVersion {
     if (gpu !== null) this.shared.gpus.ended(gpu, this.shared.clock.now());
   }
 
-  #free(instance: Instance): void {
+  /** `nowUs`: the time, if the caller has read it already. */
+  #free(instance: Instance, nowUs = this.shared.clock.now()): void {
     const { freed } = instance;
     if (freed !== null) {
       instance.freed = null;
@@ -310,7 +312,7 @@ export class Runner extends LoadedVersion {
     if (limited !== null) grant(limited.released(at));
     else if (!this.config.sequence_batching) this.#idle.push(instance);
     scheduler.freed(at);
-    this.#pump();
+    this.#pump(nowUs);
   }
 
   readonly #respond = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
@@ -330,29 +332,30 @@ export class Runner extends LoadedVersion {
     const { reporter } = run.instance;
     this.statistics.executed(1, times, reporter);
     if (answer instanceof TritonError || request.broken) this.#failed(request, reporter, nowUs);
-    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(), reporter);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.shared.epochMs(nowUs), reporter);
     request.reported?.(times);
   }
 
-  #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+  /** Sends the last response. `nowUs`: the time, if the caller has read it already. */
+  #last(request: InferRequest, answer: InferAnswer | TritonError | null, nowUs?: number): void {
     this.live--;
     if (this.#began.size > 0) this.#began.delete(request);
     if (this.#keys.size > 0) this.#keys.delete(request);
     this.options.states?.over(request);
-    this.#sendInOrder(request, answer, true);
+    this.#sendInOrder(request, answer, true, nowUs);
     const { scheduler } = this.options;
     if (scheduler.completed === undefined) return;
     scheduler.completed(request, this.shared.clock.now());
     this.#pump();
   }
 
-  #sendInOrder(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+  #sendInOrder(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean, nowUs?: number): void {
     const order = this.#orders.orderFor(request, final);
-    if (order === undefined) this.#sendNow(request, answer, final);
+    if (order === undefined) this.#sendNow(request, answer, final, nowUs);
     else order.send(request, this.#sendNow.bind(this, request, answer, final), final);
   }
 
-  #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    this.send(request, answer && requestedPart(request, answer), final);
+  #sendNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean, nowUs?: number): void {
+    this.send(request, answer && requestedPart(request, answer), final, nowUs);
   }
 }

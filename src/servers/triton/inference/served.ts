@@ -32,8 +32,8 @@ export type VersionParts = Pick<ModelVersion, "config" | "labels" | "statistics"
 /** Objects that all models of a server share. */
 export interface SharedParts {
   readonly clock: Pick<Clock, "now" | "at">;
-  /** Milliseconds since 1970. */
-  readonly epochMs: () => number;
+  /** Converts a time of the clock to milliseconds since 1970. */
+  readonly epochMs: (us: number) => number;
   readonly facts: VersionFacts;
   readonly cache: ResponseCache | null;
   /** Null: instances do not wait for resources. */

@@ -1,7 +1,7 @@
 /**
  * Reads typed values out of parsed JSON and fails with Triton's messages. Source: `triton_json.h` of Triton's common library.
  */
-import { atOnce, isLarge, type Pieces } from "../../../base/pieces.ts";
+import { isLarge, type Pieces } from "../../../base/pieces.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { fromBytesText } from "./datatypes.ts";
 import { JsonMembers, type JsonNode, LongList, LongText, Real, SHORT_TEXT_BYTES } from "./json-nodes.ts";
@@ -11,17 +11,26 @@ import { rapidJsonInPieces } from "./rapid-json-pieces.ts";
 const LARGEST_SIGNED = 2n ** 63n - 1n;
 
 /** Parses a small body. Throws a `TritonError` if it is not valid JSON. */
-export const documentOf = (body: Uint8Array): JsonNode => atOnce(documentPieces(body));
-
-/** Parses a body of any size in pieces. Throws a `TritonError` if it is not valid JSON. */
-export function* documentPieces(body: Uint8Array): Pieces<JsonNode> {
+export function documentOf(body: Uint8Array): JsonNode {
   try {
-    return isLarge(body) ? yield* rapidJsonInPieces(body) : parseRapidJson(body);
+    return parseRapidJson(body);
   } catch (error) {
-    if (!(error instanceof RapidJsonError)) throw error;
-    throw internal(`failed to parse the request JSON buffer: ${error.message}`);
+    throw unparsed(error);
   }
 }
+
+/** Parses a body of any size, a large one in pieces. Throws a `TritonError` if it is not valid JSON. */
+export function* documentPieces(body: Uint8Array): Pieces<JsonNode> {
+  if (!isLarge(body)) return documentOf(body);
+  try {
+    return yield* rapidJsonInPieces(body);
+  } catch (error) {
+    throw unparsed(error);
+  }
+}
+
+const unparsed = (error: unknown): unknown =>
+  error instanceof RapidJsonError ? internal(`failed to parse the request JSON buffer: ${error.message}`) : error;
 
 /** Returns a member of an object. Returns undefined if the object does not have it, or if the value is not an object. */
 export const find = (value: JsonNode, name: string): JsonNode | undefined =>

@@ -51,9 +51,9 @@ export interface Tensor {
   readonly data: Uint8Array;
 }
 
-export function elementCount(shape: readonly number[]): number {
+export function elementCount(shape: readonly number[], from = 0): number {
   let all = 1;
-  for (const size of shape) all *= size;
+  for (let at = from; at < shape.length; at++) all *= shape[at]!;
   return all;
 }
 
@@ -190,13 +190,15 @@ export const fromBytesText = (text: string): string => (isAscii(text) ? text : B
  */
 const SMALL = new ArrayBuffer(256);
 const SMALL_BYTES = new Uint8Array(SMALL);
-const SMALL_VIEWS = new Map<unknown, Numbers>(Object.values(VIEWS).map((View) => [View, new View(SMALL)]));
+const SMALL_VIEWS = Object.fromEntries(
+  Object.entries(VIEWS).map(([type, View]) => [type, new View(SMALL)]),
+) as Readonly<Record<keyof typeof VIEWS, Numbers>>;
 
 /** Returns the elements as a typed array. FP16 and BF16 stay raw 16-bit integers. */
 export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
   const View = VIEWS[datatype];
   const size = ELEMENT_BYTES[datatype];
-  if (data.length <= SMALL.byteLength) return smallNumbers(View, data);
+  if (data.length <= SMALL.byteLength) return smallNumbers(datatype, data);
   const own = data.byteOffset % size === 0 ? data : new Uint8Array(data);
   return new View(own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / size));
 }
@@ -207,8 +209,8 @@ export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Arra
  */
 export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
   if (data.length > SMALL.byteLength) return elementsOf(datatype, data);
-  SMALL_BYTES.set(data);
-  return SMALL_VIEWS.get(VIEWS[datatype])!;
+  toSmall(data);
+  return SMALL_VIEWS[datatype];
 }
 
 /** Encodes a list of numbers as tensor data. Types with 64-bit integers take bigints. */
@@ -229,8 +231,8 @@ export function filledBytes(
 ): Uint8Array {
   const bytes = count * ELEMENT_BYTES[datatype];
   if (bytes <= SMALL.byteLength) {
-    fill(SMALL_VIEWS.get(VIEWS[datatype])!);
-    return SMALL_BYTES.slice(0, bytes);
+    fill(SMALL_VIEWS[datatype]);
+    return smallBytes(bytes);
   }
   const made = newNumbers(datatype, count);
   fill(made);
@@ -248,14 +250,32 @@ export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number):
 export function bytesOf(numbers: Numbers): Uint8Array {
   const { length, byteLength } = numbers;
   if (byteLength > SMALL.byteLength) return new Uint8Array(numbers.buffer, numbers.byteOffset, byteLength);
-  const into = SMALL_VIEWS.get(numbers.constructor)!;
-  for (let i = 0; i < length; i++) into[i] = numbers[i]!;
-  return SMALL_BYTES.slice(0, byteLength);
+  const into = new (numbers.constructor as Int32ArrayConstructor)(SMALL);
+  for (let i = 0; i < length; i++) (into as Numbers)[i] = numbers[i]!;
+  return smallBytes(byteLength);
 }
 
-function smallNumbers(View: (typeof VIEWS)[keyof typeof VIEWS], data: Uint8Array): Numbers {
-  SMALL_BYTES.set(data);
-  const from = SMALL_VIEWS.get(View)!;
+/** Tensors of at most this many bytes are copied byte by byte, because a call of a native method takes longer. */
+const FEW_BYTES = 32;
+
+/** Copies the first bytes of the scratch memory. */
+function smallBytes(length: number): Uint8Array {
+  if (length > FEW_BYTES) return SMALL_BYTES.slice(0, length);
+  const made = new Uint8Array(length);
+  for (let at = 0; at < length; at++) made[at] = SMALL_BYTES[at]!;
+  return made;
+}
+
+/** Copies data to the start of the scratch memory. */
+function toSmall(data: Uint8Array): void {
+  if (data.length > FEW_BYTES) SMALL_BYTES.set(data);
+  else for (let at = 0; at < data.length; at++) SMALL_BYTES[at] = data[at]!;
+}
+
+function smallNumbers(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
+  toSmall(data);
+  const View = VIEWS[datatype];
+  const from = SMALL_VIEWS[datatype];
   const made = new View(Math.floor(data.length / View.BYTES_PER_ELEMENT));
   for (let i = 0; i < made.length; i++) made[i] = from[i]!;
   return made;

@@ -1,4 +1,4 @@
-// A client of streams against a server that disturbs them: start, order a fault, see the client fail, stop.
+// Tests a client of streams: starts a server, orders a fault in an answer, and checks that the client reports an error.
 import static org.junit.jupiter.api.Assertions.*;
 import java.io.IOException;
 import java.net.URI;
