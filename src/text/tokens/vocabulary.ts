@@ -48,7 +48,7 @@ export function escapeJson(text: string): string {
 /** Returns the JSON of a text. */
 export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
 /** Returns the JSON of a text, or of null if it is absent. */
-export const orNull = (text: string | null | undefined) => (text == null ? "null" : quotedJson(text));
+export const quotedOrNull = (text: string | null | undefined) => (text == null ? "null" : quotedJson(text));
 
 /** Characters that JSON escapes, and surrogates, which `JSON.stringify` also escapes if they are alone. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes exactly these
