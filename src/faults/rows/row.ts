@@ -123,7 +123,9 @@ export function faultRow(id: string, stage: FaultStage, what: string, input: Row
     words.length === 0 ||
     parameters.some((parameter) => parameter.type === "word" && words.includes(parameter.words[0]!));
   return {
-    ...{ id, stage, what },
+    id,
+    stage,
+    what,
     positions,
     inside: false,
     position: positions.includes("drawn") ? "?" : "head",
