@@ -40,7 +40,7 @@ export const INT64 = "64 bits, signed";
 const TRUSTING = refusing("400 unless empty: needs a server that trusts its clients");
 
 /** Rows that the tables of chats, responses and messages share. */
-export const IN_ALL = {
+const IN_ALL = {
   mm_payload: { effect: RENDER_ONLY },
   return_mm_kwargs: { effect: RENDER_ONLY },
   ec_transfer_params: { effect: neither("without a connector") },
