@@ -37,11 +37,11 @@ export interface StepLine {
   readonly step: number;
   /** Time when the scheduler planned the step. */
   readonly plannedUs: number;
-  /** End of the step, when all its tokens are due. null: the log was closed before. */
+  /** End of the step, when all its tokens are due. null: the log was closed before that. */
   readonly dueUs: number | null;
-  /** Time when writing its tokens began. null: the log was closed before. */
+  /** Time when the server began to write the step's tokens to its clients. null: the log was closed before that. */
   readonly writeStartUs: number | null;
-  /** Time when writing its tokens ended. null: the log was closed before. */
+  /** Time when the server had written the step's last token. null: the log was closed before that. */
   readonly writeEndUs: number | null;
   /** Tokens of the step. */
   readonly tokens: number;
