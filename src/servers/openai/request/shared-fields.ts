@@ -25,10 +25,12 @@ export const topLogprobs: t.Type<Int> = {
   check: (value, state) => (value === null ? 0 : t.int().check(value, state)),
 };
 
+/** Fields of requests about images, audio and videos. */
 export const media = {
   mm_payload: field<string>(t.literal("tensors", "none"), "tensors"),
   return_mm_kwargs: field(t.boolOrNull, null),
 } as const;
+/** Fields of requests that move cached data between servers. */
 export const transfer = {
   kv_transfer_params: field(t.nullable(t.object), null),
   ec_transfer_params: field(t.nullable(t.object), null),

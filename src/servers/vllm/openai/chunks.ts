@@ -35,7 +35,7 @@ export function deltaJson({ content, reasoning, calls }: Delta, field: Reasoning
   return `{${members}}`;
 }
 
-/** Returns the JSON of the part of a call. */
+/** Returns the JSON of one delta of a tool call, as in `tool_calls` of a stream. */
 export function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
   const members: string[] = [];
   if (id !== undefined) members.push(`"id":${quotedJson(id)}`);
