@@ -6,6 +6,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { chartRoles } from "../../scripts/chart-schema.ts";
 import { type HostedServer, hostedAs } from "../hosted.ts";
 import { eventually } from "../server.ts";
+import { SmallFront } from "../servers/vllm-engine/small-front.ts";
 import { hostTriton } from "../triton/child.ts";
 
 setDefaultTimeout(60_000);
@@ -22,6 +23,17 @@ async function started(name: string): Promise<RunningRole> {
   const flags = Object.entries({ ...defaults, ...set }).map(([option, value]) =>
     value === true ? `--${option}` : `--${option}=${value}`,
   );
+  if (set.role === "vllm-engine") {
+    // The engine is ready when it has joined a front end.
+    const front = new SmallFront();
+    const server = await hostedAs([...flags, "--port", "0", `--data-parallel-rpc-port=${front.rpcPort}`]);
+    await front.until(() => front.statuses.includes("READY"));
+    const stop = async (graceS?: number) => {
+      await front.close();
+      await server.stop(graceS);
+    };
+    return { server: { ...server, stop }, urls: { http: server.url } };
+  }
   if (set.role !== "triton") {
     const server = await hostedAs([...flags, "--port", "0"]);
     return { server, urls: { http: server.url } };

@@ -54,8 +54,9 @@ test("the chart knows every role, and the rendered manifests show each", () => {
 
 /** Options that are ports but not listeners of the chart, by role. */
 const OTHER_PORTS: Readonly<Record<string, readonly string[]>> = {
-  vllm: ["metrics-port"],
-  "trtllm-serve": ["metrics-port", "http2-port"],
+  vllm: ["metrics-port", "data-parallel-rpc-port"],
+  "trtllm-serve": ["metrics-port", "http2-port", "data-parallel-rpc-port"],
+  "vllm-engine": ["metrics-port", "http2-port", "data-parallel-rpc-port"],
   triton: ["kserve-http-port", "kserve-grpc-port"],
 };
 
