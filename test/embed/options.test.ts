@@ -1,5 +1,6 @@
 /** Tests that every option of a library server has an effect or is refused with a reason. In Bun; node.test.ts covers Node. */
 import { expect, test } from "bun:test";
+import { joinOptions } from "../../src/cli/options/engine-options.ts";
 import type { Option } from "../../src/cli/options/option.ts";
 import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "../../src/cli/options/trtllm-options.ts";
@@ -42,6 +43,7 @@ const NEEDED: Readonly<Record<string, ServerOptions>> = {
 const SCHEDULER = "capacity-scheduler-policy";
 const neededBy = (name: string): ServerOptions => {
   if (Object.hasOwn(trtllmServeOptions, name)) return { role: "trtllm-serve", maxModelLen: 4096 };
+  if (Object.hasOwn(joinOptions, name)) return { role: "vllm-engine" };
   return Object.hasOwn(trtllmOptions, name) && name !== SCHEDULER
     ? { capacitySchedulerPolicy: "MAX_UTILIZATION", maxModelLen: 4096 }
     : (NEEDED[name] ?? {});
