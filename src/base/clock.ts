@@ -34,8 +34,8 @@ export interface Clock {
    */
   catchUp?(): void;
   /**
-   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: true if `run` is already late.
-   * Until it runs, `nextUs` then returns the present or an earlier time. Otherwise long work would see no due callback and run first.
+   * Calls `run` in the next turn of the event loop, after sockets have been served. `isDue`: true if `run` should have run
+   * already. Then `nextUs` returns no time after the present until `run` has run, so that long work waits for `run`.
    */
   turn(run: () => void, isDue?: boolean): void;
   /** Calls `run` at the end of the current turn, before any other event. */
@@ -188,7 +188,7 @@ export class WallClock extends ClosedByUsing implements Clock {
   #alarmDeaths = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #armedUs = Number.POSITIVE_INFINITY;
-  /** Number of callbacks of `turn` that are late. */
+  /** Number of callbacks that were passed to `turn` with `isDue` and have not run yet. */
   #lateTurns = 0;
   #spinning = false;
   #waking = false;

@@ -68,7 +68,7 @@ function readPosition(text: string, row: FaultRow, at: number): Position {
   const match = POSITION.exec(text);
   if (match === null) throw new BrokenPlan(at, `"${text}" is not a position; accepted: ${POSITIONS}`);
   const [, word, letter, digits = "", chance, offset, count] = match;
-  const kind = KINDS[`${word ?? letter}`] ?? "chance";
+  const kind = KINDS[word ?? letter ?? ""] ?? "chance";
   const number = chance !== undefined ? Number(chance) : digits === "" ? DRAWN_BELOW : Number(digits);
   const numbered = kind !== "event" && kind !== "byte" ? true : digits !== "";
   if (!numbered || Number.isNaN(number) || (kind === "chance" && number > 1) || number < 0)
@@ -82,10 +82,14 @@ function readPosition(text: string, row: FaultRow, at: number): Position {
   return { kind, at: number, offset: offset === undefined ? null : Number(offset), count: Number(count ?? 1) };
 }
 
-/** Kinds of positions by the word or letter with which a plan writes them. */
+/** Kinds of positions by the word or letter with which a plan writes them. A chance, `~0.01`, has neither. */
 const KINDS: Readonly<Record<string, PositionKind>> = {
-  ...{ head: "head", done: "done", "*": "every" },
-  ...{ e: "event", b: "byte", "?": "drawn" },
+  head: "head",
+  done: "done",
+  "*": "every",
+  e: "event",
+  b: "byte",
+  "?": "drawn",
 };
 const EXAMPLES: Readonly<Record<PositionKind, string>> = {
   head: "head",

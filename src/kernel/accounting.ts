@@ -160,7 +160,7 @@ export class HttpAccounts implements HttpView {
     return visit;
   }
 
-  /** For `CountedVisit`. */
+  /** Adds a complete answer to the numbers of its route. `CountedVisit` calls it. `place`: index of the route. */
   count(place: number, cameUs: number, status: number, requestBytes: number, responseBytes: number): void {
     const { routes } = this;
     const at = place * HTTP_WIDTH;
@@ -189,7 +189,7 @@ export class CountedVisit {
     readonly requestBytes: number,
   ) {}
 
-  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
+  /** Counts a complete answer. Later calls have no effect. `responseBytes` is 0 for a stream, which has no content-length. */
   done(status: number, responseBytes: number): void {
     const { accounts } = this;
     this.accounts = null;
@@ -208,11 +208,15 @@ function tell(listener: ((outcome: Outcome) => void) | null, outcome: Outcome): 
   }
 }
 
-/** Takes the outcome of a generation request. */
+/** The part of `CountedOnce` that receives the outcome of a generation request. */
 export type Ticket = Pick<CountedOnce, "settle">;
+/** The part of `CountedVisit` that counts the answer of an HTTP request. */
 export type HttpVisit = Pick<CountedVisit, "done">;
 
-/** No closure per request: one would hold the request's body as long as the stream lasts. */
+/**
+ * Counts the outcome of one generation request, once. An object, because a closure per request would hold the request's body as
+ * long as the stream lasts.
+ */
 export class CountedOnce {
   #told: ((outcome: Outcome) => void) | null = null;
   #accounting: Pick<Accounting, "stream"> | null = null;
@@ -222,7 +226,7 @@ export class CountedOnce {
 
   constructor(private settled: ((outcome: Outcome) => void) | null) {}
 
-  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
+  /** Counts the outcome. Later calls have no effect. Never throws, because an error in counting must not stop the answer. */
   settle(outcome: Outcome): void {
     const { settled } = this;
     const told = this.#told;
@@ -246,12 +250,12 @@ export class CountedOnce {
     this.#visit?.done(200, 0);
   }
 
-  /** `told` hears of the end too. */
+  /** Sets a further function that `settle` calls with the outcome. */
   tell(told: (outcome: Outcome) => void): void {
     this.#told = told;
   }
 
-  /** The answer is to be complete in time, unless it is; `null`: whenever. */
+  /** Lets `deadlines` watch the answer until the request is settled. null: the answer has no deadline. */
   within(deadlines: Deadlines | null, answer: TimedItem): void {
     if (deadlines === null || this.settled === null) return;
     this.#deadlines = deadlines;
@@ -259,7 +263,7 @@ export class CountedOnce {
     deadlines.watch(answer);
   }
 
-  /** The answer is an event stream from now on, complete when it is settled, or by now. */
+  /** Counts the answer as an open event stream until the request is settled. If it is settled already, counts only the visit. */
   streams(accounting: Pick<Accounting, "stream">, visit: HttpVisit | null): void {
     if (this.settled === null) {
       visit?.done(200, 0);

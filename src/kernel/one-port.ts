@@ -58,7 +58,7 @@ export function onePort<C extends KernelConfig>(
   };
 }
 
-/** The application over a kernel. Reports to a history of requests what the front does not see. */
+/** Returns the application of a kernel. If the kernel keeps a history of requests, the answers of routes are noted in it. */
 function mount<C extends KernelConfig>(kernel: Kernel<C>, routesOf: (kernel: Kernel<C>) => RouteTable) {
   const app = application(routesOf(kernel));
   const { history } = kernel.truth;
@@ -68,7 +68,7 @@ function mount<C extends KernelConfig>(kernel: Kernel<C>, routesOf: (kernel: Ker
     history.left(request, response.status);
     return response;
   };
-  // The front reports only the answers of hot routes that take a POST.
+  // The answers of hot routes bypass `fetch`. The front notes those to a POST itself, so other methods go through `fetch`.
   const hot: HotRoutes = { of: (method, target) => (method === "POST" ? app.hot.of(method, target) : undefined) };
   return { ...app, fetch, hot };
 }

@@ -86,7 +86,7 @@ export class RequestHistory {
     }
   }
 
-  /** Changes the entry of a request. Returns undefined if none is kept. */
+  /** Changes fields of the request's entry and returns the entry. Returns undefined if the history does not keep the request. */
   #note(request: HttpRequest, changes: Partial<Entry>): Entry | undefined {
     const entry = this.#of.get(request);
     return entry && Object.assign(entry, changes);

@@ -16,7 +16,9 @@ const TYPE = { "Content-Type": "text/plain; charset=utf-8" };
 const PLAIN = { "Content-Type": "text/plain" };
 
 /** libevhtp never closes an idle connection. */
-export const EVHTP_LIMITS: ConnectionLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
+const EVHTP_LIMITS: ConnectionLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
+/** Options of the ports that answer like the real server's library for HTTP. */
+export const EVHTP = { frontLimits: EVHTP_LIMITS, style: evhtp };
 
 type ListenerDeps = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
 
@@ -39,6 +41,6 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, deps: 
   };
   const hot: HotRoutes = { of: (method) => (method === "POST" || method === "GET" ? answer : undefined) };
   const app = { ...application({ routes: routes({ "ALL /*": answer }) }), hot };
-  const options = { ...deps, tls: undefined, frontLimits: EVHTP_LIMITS, warn: () => {}, style: evhtp };
+  const options = { ...deps, tls: undefined, ...EVHTP, warn: () => {} };
   return new HttpServer(app, options);
 }

@@ -37,11 +37,11 @@ export interface StepLine {
   readonly step: number;
   /** Time when the scheduler planned the step. */
   readonly plannedUs: number;
-  /** End of the step, when all its tokens are due. null: the log was closed before. */
+  /** End of the step, when all its tokens are due. null: the log was closed before that. */
   readonly dueUs: number | null;
-  /** Time when writing its tokens began. null: the log was closed before. */
+  /** Time when the server began to write the step's tokens to its clients. null: the log was closed before that. */
   readonly writeStartUs: number | null;
-  /** Time when writing its tokens ended. null: the log was closed before. */
+  /** Time when the server had written the step's last token. null: the log was closed before that. */
   readonly writeEndUs: number | null;
   /** Tokens of the step. */
   readonly tokens: number;
@@ -64,27 +64,27 @@ export interface RequestLine {
   readonly order: number;
   /** The answer's `id`. Completions add the prompt's index (`cmpl-…-0`); `n` > 1 puts the choice's index in front. */
   readonly id: string;
-  /** Time when it reached the server. */
+  /** Time when the request reached the server. */
   readonly arrivalUs: number;
-  /** Time when it entered the engine's queue, after the request overhead. */
+  /** Time when the request entered the engine's queue, after the request overhead. */
   readonly queuedUs: number | null;
-  /** Due time of the first plan that includes it. */
+  /** Time when the scheduler's first plan that includes the request was due. */
   readonly scheduledUs: number | null;
   /** Time when its first token was due. */
   readonly prefillEndUs: number | null;
-  /** Time when it ended: the due time of its last step, or the moment of an abort. */
+  /** Time when the request ended: the due time of its last step, or the moment of an abort. */
   readonly endUs: number | null;
   /** `stop`, `length`, `abort`, `error` or `repetition`. null: the log was closed before the request ended. */
   readonly reason: ReasonName | null;
-  /** Length of the prompt. */
+  /** Number of tokens of the prompt. */
   readonly promptTokens: number;
-  /** Prompt tokens from the prefix cache. */
+  /** Number of prompt tokens that came from the prefix cache. */
   readonly cachedTokens: number;
-  /** Prompt tokens that were computed. */
+  /** Number of prompt tokens that were computed. */
   readonly computedTokens: number;
-  /** Tokens that were computed again after preemptions. */
+  /** Number of tokens that were computed again after preemptions. */
   readonly recomputedTokens: number;
-  /** Length of the answer. */
+  /** Number of tokens of the answer. */
   readonly outputTokens: number;
   /** Bytes of the body that were handed to the socket, without HTTP's framing. 0 in `replay`. */
   readonly bytes: number;
@@ -102,7 +102,7 @@ export interface RequestLine {
   readonly preempted: readonly PreemptedEntry[];
   /** Steps that gave it tokens. Tokens came in steps `first` to `first + steps - 1`, one per step or `width` per step. */
   readonly runs: readonly (readonly [first: number, steps: number, width?: number])[];
-  /** Runs that are not in the row. */
+  /** Number of further runs, which the row leaves out. */
   readonly droppedRuns: number;
 }
 
@@ -181,15 +181,15 @@ export interface DiedEngine {
 /** Last line of a running server's answer about its last requests. */
 export interface PageLine {
   readonly type: "page";
-  /** Rows of requests in this answer. */
+  /** Number of rows of requests in this answer. */
   readonly requests: number;
-  /** Rows of steps in this answer. */
+  /** Number of rows of steps in this answer. */
   readonly steps: number;
   /** Cursor for the next query. */
   readonly next: string;
   /** True if `limit` kept rows out of this answer. */
   readonly more: boolean;
-  /** Rows after `since` that were already removed. */
+  /** Number of rows after `since` that the server had already removed. */
   readonly missed: number;
   /** Largest number of rows that each worker keeps. */
   readonly keeps: number;

@@ -56,9 +56,10 @@ class Place {
   constructor(readonly index: number) {}
 }
 
-/** A command that a worker has not yet run. */
+/** A command that was sent to a worker and that the worker has not answered. */
 interface Order {
   readonly child: Child;
+  /** Resolves the promise of the sender. */
   readonly done: (answer: boolean) => void;
 }
 
@@ -176,7 +177,7 @@ export class Supervisor {
     return answers.every(Boolean);
   }
 
-  /** Sends a command to a worker. Resolves with its answer, or with true if it ends before. */
+  /** Sends a command to a worker. Resolves with the worker's answer, or with true if the worker ends before it answers. */
   #order(child: Child, command: WorkerCommand): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const order = ++this.#lastOrder;
@@ -185,6 +186,7 @@ export class Supervisor {
     return promise;
   }
 
+  /** Resolves the command with this number. Ignores a number whose command is resolved already. */
   #did(number: number, answer: boolean): void {
     this.#orders.get(number)?.done(answer);
     this.#orders.delete(number);
@@ -197,7 +199,7 @@ export class Supervisor {
     const death: Death = { exitCode, signal: signal === null ? null : String(signal), orderly };
     place.child = null;
     if (this.#ending !== null) this.#open += place.ended ?? 0;
-    // An ended worker counts as having run its commands.
+    // Nothing that the commands were to change is left in an ended worker, so they count as run.
     for (const [number, order] of this.#orders) if (order.child === child) this.#did(number, true);
     const lost = retire(place.index, death);
     this.#ready.reject(new StartRefused(`worker ${place.index} ${how(death)} while it started`, undefined));

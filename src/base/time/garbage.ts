@@ -18,8 +18,8 @@ const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
  */
 const COLLECT_AFTER_HALVES = 512;
 /**
- * Number of written tokens after which a young collection is wanted. They leave about two megabytes. The runtime itself waits for
- * eight, so that resident memory grows by as much.
+ * Number of written tokens after which a young collection is wanted. Writing so many tokens leaves about two megabytes of garbage.
+ * The runtime alone would collect after eight megabytes, and resident memory would grow by as much.
  */
 const COLLECT_AFTER_TOKENS = 131_072;
 /** Bytes that each stream adds to the count: the size of a body that leaves as much garbage. */

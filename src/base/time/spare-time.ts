@@ -47,7 +47,7 @@ export class SpareTime {
   }
 
   /**
-   * Resolves the longest waiting call of `pass` if the time until `dueUs` is enough for it, or if it has no patience left.
+   * Resolves the call of `pass` that has waited longest if the time until `dueUs` is enough for it, or if it has no patience left.
    * Returns true if a call was resolved. The class `Gaps` below calls it.
    */
   offer(nowUs: number, dueUs: number): boolean {

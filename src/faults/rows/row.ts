@@ -30,7 +30,7 @@ export const OPENAI_CHUNK = "OpenAI API reference, chunk object";
 export const POLICY = "policy";
 /** Source of a rule if no specification says what a correct client does, but we judge clients. The row states the rule. */
 export const OUR_RULE = "our rule";
-/** Our own rule that accepts the result of a correct client as well as an error. */
+/** Rule of a row for which no standard says what a client must do. The client passes with a correct result or with an error. */
 export const EITHER = { text: OUR_RULE, allows: "either" } as const;
 /** Position of a fault that can act only at the last event. */
 export const AT_LAST = { positions: ["done"], position: "done" } as const satisfies Partial<FaultRow>;
@@ -123,7 +123,9 @@ export function faultRow(id: string, stage: FaultStage, what: string, input: Row
     words.length === 0 ||
     parameters.some((parameter) => parameter.type === "word" && words.includes(parameter.words[0]!));
   return {
-    ...{ id, stage, what },
+    id,
+    stage,
+    what,
     positions,
     inside: false,
     position: positions.includes("drawn") ? "?" : "head",

@@ -35,9 +35,9 @@ export const only = (event: StreamEvent | null): readonly StreamEvent[] | null =
 export const before = (more: StreamEvent | null, event: StreamEvent): readonly StreamEvent[] | null =>
   more === null ? null : [more, event];
 
-/** Returns the event, changed, as the only event. Returns null like `changed`. */
+/** Replaces the event with a changed event. Returns null if `changed` does. */
 export const edited = (event: StreamEvent, change: (json: EventJson) => unknown) => only(changed(event, change));
-/** Returns a changed copy of the event and the event. Returns null like `copied`. */
+/** Puts a changed copy of the event before the event. Returns null if `copied` does. */
 export const preceded = (event: StreamEvent, change: (json: EventJson) => unknown) =>
   before(copied(event, change), event);
 

@@ -168,7 +168,7 @@ function withObjects(
   return [withData(event, JSON.stringify(json))];
 }
 
-/** Parses a JSON object. Returns null if the text is not a complete JSON object. */
+/** Parses a JSON object or list. Returns null for every other text, such as the beginning of an object. */
 function objectIn(text: string): object | null {
   const value = parsedJson(text);
   return typeof value === "object" ? value : null;

@@ -40,7 +40,7 @@ export interface Row {
   readonly live?: true;
 }
 
-/** Makes a row. */
+/** Function that makes the row of a metric. `Value`: type of the values that `read` returns. */
 export type RowMaker<Value> = (
   refresh: Refresh,
   name: string,

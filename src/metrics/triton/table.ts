@@ -52,7 +52,7 @@ const each =
 const counted = (word: number) => each((number, _model, _snapshot, { triton }) => (triton.counters ? number(word) : 0));
 
 type Name = keyof typeof HELP;
-/** Makes a row with the current numbers and the help text of the real server. */
+/** Makes a row for a metric of Triton, with Triton's help text. Its numbers are read at each scrape. */
 const row = <Value>(make: RowMaker<Value>, name: Name, read: SeriesReader<Value>, proof: Proof = BY_REQUESTS): Row =>
   make("now", name, HELP[name], read, proof);
 const ofModels = (name: Name, word: number) => row(counter, name, counted(word));

@@ -52,7 +52,7 @@ export function* readBodyPieces<F extends Fields, R, L>(
   return request === null ? yield* exactPieces(kind, body, limits) : { request };
 }
 
-/** Returns both ways to make a request, if `make` works in pieces. */
+/** Returns the functions that make a request from checked fields, at once and in pieces. `make` works in pieces. */
 export const inPieces = <F extends Fields, R, L>(make: NonNullable<BodyKind<F, R, L>["translatePieces"]>) => ({
   translate: (...input: Parameters<typeof make>): R => atOnce(make(...input)),
   translatePieces: make,

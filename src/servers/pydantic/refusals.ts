@@ -44,7 +44,7 @@ export class RefusedRequest {
   constructor(readonly answer: ErrorAnswer) {}
 }
 
-/** Refuses a request. Throws `RefusedRequest`. */
+/** Stops reading a request, which then gets this answer. Throws `RefusedRequest`. */
 export function refuse(answer: ErrorAnswer): never {
   throw new RefusedRequest(answer);
 }

@@ -111,7 +111,7 @@ function schemaOf(title: string, members: Members): JsonSchema {
   };
 }
 
-/** Properties of a kind of object types. `R`: result of a check. */
+/** Differences between `TypedDict`, `BaseModel` and dataclasses. `R`: result of a check. */
 interface ObjectKind<R> {
   /** Adds the error for a value that is not an object. Returns `FAIL`. */
   readonly refuse: (value: PythonValue, state: State, name: string) => typeof FAIL;
@@ -150,7 +150,7 @@ const TYPED_DICT: ObjectKind<PythonDict> = {
 /** A `TypedDict`. The result is the value itself. */
 export const typedDict = (name: string, members: Members): Type<PythonDict> => objectType(name, members, TYPED_DICT);
 
-/** A `BaseModel`. The result is the value itself, without coercions. Its check never takes long. */
+/** A `BaseModel`. The result is the value itself, without coercions. It lacks `pieces`, because its check never takes long. */
 export function model(name: string, members: Members): Type<PythonDict> {
   const { pieces: _, ...type } = objectType(name, members, { ...TYPED_DICT, refuse: noModel });
   return type;

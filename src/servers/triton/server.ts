@@ -10,12 +10,11 @@ import type { EngineView } from "../../engine/interface/types.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { Listeners, Server } from "../../kernel/server.ts";
-import { EVHTP_LIMITS, metricsListener } from "../../metrics/triton-listener.ts";
+import { EVHTP, metricsListener } from "../../metrics/triton-listener.ts";
 import { HeldMessages } from "../../wire/grpc/held-messages.ts";
 import { GrpcServer } from "../../wire/grpc/server.ts";
 import { WaitingBytes } from "../../wire/http/waiting-bytes.ts";
-import { evhtp } from "../../wire/http1/evhtp.ts";
-import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
+import { HttpServer } from "../../wire/http1/server.ts";
 import { Http2Server } from "../../wire/http2/server.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
 import { seededLogprobs } from "../openai/request/logprobs.ts";
@@ -84,7 +83,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(kernel) : null),
   };
   const app = tritonApp(around);
-  const http = config.http && new HttpServer(app, evhtpOptions(kernel, config.http));
+  const http = config.http && new HttpServer(app, { ...listenOptions(kernel, config.http), ...EVHTP });
   // Close all, because a listening server keeps the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
@@ -236,12 +235,9 @@ const listenOptions = ({ config, time, backend }: OpenAiKernel, at: { host: stri
   catchUp: backend.catchUp,
   warn: () => {},
   epochSeconds: time.epochSeconds,
+  consumed: backend.consumed,
+  crowded: backend.crowded,
 });
-
-function evhtpOptions(kernel: OpenAiKernel, at: { host: string; port: number }): ListenOptions {
-  const { consumed, crowded } = kernel.backend;
-  return { ...listenOptions(kernel, at), frontLimits: EVHTP_LIMITS, consumed, crowded, style: evhtp };
-}
 
 function metricsServer({ config, time }: OpenAiKernel, page: () => Promise<string>): HttpServer | null {
   const { listen: at } = config.metrics.triton;

@@ -49,13 +49,14 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
 };
 const DOCS = { "/docs": ["GET"], "/redoc": ["GET"], "/openapi.json": ["GET"] };
 
-/** Descriptions for the OpenAPI document, which lists only paths and methods. */
-const OPERATIONS = Object.fromEntries(
-  Object.keys(METHODS).map((path) => [
-    path,
-    { summary: path, responses: { 200: { description: "Successful Response" } } },
-  ]),
-);
+/** Returns an entry of `/openapi.json` for each path. The entries have no schemas of requests and answers. */
+const operations = async () =>
+  Object.fromEntries(
+    Object.keys(METHODS).map((path) => [
+      path,
+      { summary: path, responses: { 200: { description: "Successful Response" } } },
+    ]),
+  );
 const ABOUT = `Stands in for trtllm-serve ${TRTLLM_VERSION}: its API, without a model.`;
 
 const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
@@ -131,7 +132,7 @@ export function trtllmApp(
       ...routes(handlers, HOT),
       ...(config.openai.front.disableFastapiDocs
         ? []
-        : docsRoutes(http, kernel.backend, METHODS, [{ operations: async () => OPERATIONS }], ABOUT)),
+        : docsRoutes(http, kernel.backend, METHODS, [{ operations }], ABOUT)),
       ...responses(RESPONSES_KEPT, responsesHabits(served)).routes(host),
     ],
     unmatched: (context) => http.fallback(context),

@@ -160,17 +160,17 @@ export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, 
 
 /** Converts a priority from 0 to 1, where 1 runs first, to a whole number for the engine, where 0 runs first. */
 function usePriority(body: PythonDict): void {
-  const given = get(body, "priority");
-  if ((given ?? null) === null) {
+  const value = get(body, "priority");
+  if ((value ?? null) === null) {
     remove(body, "priority");
     return;
   }
-  const priority = numberOf(given);
+  const priority = numberOf(value);
   if (priority === undefined) return; // the table of fields refuses a priority that is not a number
   if (!(priority >= 0 && priority <= 1)) {
     const [type, sign, bound] = priority < 0 ? ["greater_than_equal", "greater", 0] : ["less_than_equal", "less", 1];
     const message = `Input should be ${sign} than or equal to ${bound}`;
-    refuse(schemaErrors([{ type: `${type}`, loc: ["body", "priority"], message, input: given! }]));
+    refuse(schemaErrors([{ type: `${type}`, loc: ["body", "priority"], message, input: value! }]));
   }
   set(body, "priority", Math.round((1 - priority) * PRIORITIES));
 }

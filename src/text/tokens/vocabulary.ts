@@ -45,10 +45,10 @@ export function escapeJson(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text).slice(1, -1) : text;
 }
 
-/** Returns the JSON of a text. */
+/** Returns a text as a JSON string, with its quotation marks. */
 export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
-/** Returns the JSON of a text, or of null if it is absent. */
-export const orNull = (text: string | null | undefined) => (text == null ? "null" : quotedJson(text));
+/** Returns a text as a JSON string, or `null` if the text is null or undefined. */
+export const quotedOrNull = (text: string | null | undefined) => (text == null ? "null" : quotedJson(text));
 
 /** Characters that JSON escapes, and surrogates, which `JSON.stringify` also escapes if they are alone. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes exactly these

@@ -16,13 +16,13 @@ import { GRPC_OK, type GrpcStatus, headOf, onlyTrailers, trailersOf } from "./st
 /** The code that answers a call. Gets no further calls after `cancelled`, or after the call was ended. */
 export interface CallHandler {
   /**
-   * Takes a message; the handler may keep the bytes. If it returns a promise, the next message or the end of messages follows
-   * when that has resolved, and meanwhile the client's window does not grow.
+   * Handles a message of the client, and may keep its bytes. If a promise is returned, the next call of `message` or `halfClosed`
+   * waits until the promise has resolved. Meanwhile the client's window does not grow.
    */
   message(bytes: Uint8Array): void | Promise<void>;
-  /** The client has sent all its messages. */
+  /** Called after the last message, when the client has said that it sends no more. */
   halfClosed(): void;
-  /** The client left or cancelled, or the deadline has passed. */
+  /** Called if the client left or cancelled, or if the deadline has passed. */
   cancelled(): void;
 }
 
@@ -187,17 +187,17 @@ export class GrpcCall implements StreamReceiver, TimedItem {
     else this.stream.head(onlyTrailers(status), true);
   }
 
-  /** Takes a message. If it returns a promise, the next message or the end follows when that has resolved. */
+  /** Passes a message to the handler. If a promise is returned, the next call must wait until the promise has resolved. */
   deliver(bytes: Uint8Array): void | Promise<void> {
     return this.#handler?.message(bytes);
   }
 
-  /** Reports that all messages of the client were delivered, and no more will come. */
+  /** Tells the handler that the client's last message was delivered. */
   allDelivered(): void {
     this.#handler?.halfClosed();
   }
 
-  /** Reports whether further messages wait for one that is being read. */
+  /** Called when later bytes of the client begin (true) or cease (false) to wait for a message that is being read. */
   waits(isWaiting: boolean): void {
     this.#pausedByReading = isWaiting;
     if (isWaiting) this.stream.pause();

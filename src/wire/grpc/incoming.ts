@@ -30,7 +30,7 @@ export interface IncomingShared {
   readonly share: TurnShare;
 }
 
-/** The call, as the reader of its messages sees it. */
+/** The methods of a call that `IncomingMessages` calls. */
 type IncomingReceiver = Pick<GrpcCall, "deliver" | "allDelivered" | "refuse" | "fail" | "waits">;
 
 export class IncomingMessages {

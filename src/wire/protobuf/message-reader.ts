@@ -95,7 +95,7 @@ class MessageReader implements NumberSource {
         from.skip(wire, end);
       else if (field.message === null) {
         const to = from.endOfBytes(end);
-        // Bytes are not copied.
+        // Bytes need no room, because they are not copied.
         this.room.text(field.type === "string" ? to - from.at : 0);
         from.at = to;
       } else {

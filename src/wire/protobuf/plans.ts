@@ -29,7 +29,7 @@ export interface WireField {
   readonly repeated: boolean;
   /** Type of the keys of a map, whose values have `type`; null if the field is not a map. */
   readonly keys: string | null;
-  /** Name of the oneof that contains the field, or null. */
+  /** Name of the `oneof` that contains the field, or null. At most one field of a `oneof` may be set. */
   readonly choice: string | null;
 }
 

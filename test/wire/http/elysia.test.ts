@@ -37,9 +37,7 @@ const tableOf = (all: readonly RouteEntry[]) => ({
 const clock = new WallClock();
 const listen = (isHot: boolean) => {
   const app = application(tableOf([...routes(HANDLERS, isHot), ...routes({ "GET /fails": fails })]));
-  const server = new HttpServer(app, {
-    ...{ ...LOCAL, clock },
-  });
+  const server = new HttpServer(app, { ...LOCAL, clock });
   return { app, server };
 };
 let cold: ReturnType<typeof listen>;

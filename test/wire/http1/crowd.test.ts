@@ -13,12 +13,7 @@ test("each 512 connections opened beyond the first 511 are reported; closed ones
   let open = 0;
   const server = new HttpServer(
     { fetch: () => new Response("answer") },
-    {
-      ...LOCAL,
-      clock,
-      catchUp: () => void open++,
-      crowded: () => void crowds++,
-    },
+    { ...LOCAL, clock, catchUp: () => void open++, crowded: () => void crowds++ },
   );
   const sockets: net.Socket[] = [];
   /** Opens connections one after the other, because a full backlog would drop some. */

@@ -2,7 +2,11 @@
 import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 
 export const LOCAL = {
-  ...{ hostname: "127.0.0.1", port: 0, tls: undefined, reusePort: false, frontLimits: FRONT_LIMITS },
+  hostname: "127.0.0.1",
+  port: 0,
+  tls: undefined,
+  reusePort: false,
+  frontLimits: FRONT_LIMITS,
   clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
   warn() {},
   epochSeconds: () => 0,

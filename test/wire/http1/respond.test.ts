@@ -46,12 +46,7 @@ const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
 };
 
 beforeAll(() => {
-  server = new HttpServer(
-    { fetch: (request) => ANSWERS[new URL(request.url).pathname]!() },
-    {
-      ...LOCAL,
-    },
-  );
+  server = new HttpServer({ fetch: (request) => ANSWERS[new URL(request.url).pathname]!() }, LOCAL);
 });
 afterAll(() => server.stop(true));
 

@@ -77,13 +77,7 @@ async function answer(request: HttpRequest): Promise<Response> {
 }
 
 beforeAll(() => {
-  server = new HttpServer(
-    { fetch: answer },
-    {
-      ...LOCAL,
-      warn: (what) => warned.push(what),
-    },
-  );
+  server = new HttpServer({ fetch: answer }, { ...LOCAL, warn: (what) => warned.push(what) });
 });
 afterAll(() => server.stop(true));
 

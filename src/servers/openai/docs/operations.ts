@@ -33,9 +33,9 @@ export const titled = (title: string, properties: Readonly<Record<string, JsonSc
 });
 /** Returns the `content` of a JSON body. */
 export const asJson = (schema: JsonSchema) => ({ "application/json": { schema } });
-/** Returns the body of a request in JSON. */
+/** Describes, for the OpenAPI document, a request whose body is required and is JSON of this schema. */
 export const bodyInJson = (schema: JsonSchema) => ({ required: true, content: asJson(schema) });
-/** Returns a response that is JSON or a stream of events. */
+/** Describes, for the OpenAPI document, a response that is JSON of this schema, or a stream of events. */
 export const streamable = (description: string, schema: JsonSchema): ResponseObject => ({
   description,
   content: { ...asJson(schema), "text/event-stream": { schema: {} } },
@@ -44,7 +44,7 @@ export const streamable = (description: string, schema: JsonSchema): ResponseObj
 export const answer = (description: string, schema?: JsonSchema): ResponseObject =>
   schema === undefined ? { description } : { description, content: asJson(schema) };
 
-/** Returns the schema of a body with these fields. `parameters`: limits and effects of the fields. */
+/** Returns the JSON schema of a body with these fields. `parameters`: limits and effect of each field, for its description. */
 export function bodySchema(title: string, fields: Fields, parameters: Readonly<Record<string, Parameter>>): JsonSchema {
   const properties = Object.entries(fields).map(([name, { type, default: value }]) => {
     const { limits, bounds, effect } = parameters[name]!;

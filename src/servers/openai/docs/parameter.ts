@@ -39,14 +39,14 @@ export const INT64 = "64 bits, signed";
 
 const TRUSTING = refusing("400 unless empty: needs a server that trusts its clients");
 
-/** Rows that the tables of chats, responses and messages share. */
-export const IN_ALL = {
+/** Descriptions of the fields that have the same effect in the APIs of chats, responses and messages. */
+const IN_ALL = {
   mm_payload: { effect: RENDER_ONLY },
   return_mm_kwargs: { effect: RENDER_ONLY },
   ec_transfer_params: { effect: neither("without a connector") },
   vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
 } as const;
-/** Rows that the tables of chats and responses share. */
+/** Descriptions of the fields that have the same effect in the APIs of chats and responses. */
 export const IN_CHATS_AND_RESPONSES = {
   ...IN_ALL,
   session_id: { effect: neither("for connectors and routers in front") },
@@ -58,7 +58,7 @@ export const IN_CHATS_AND_RESPONSES = {
     effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
   },
 } as const;
-/** Rows that the tables of responses and messages share. */
+/** Descriptions of the fields that have the same effect in the APIs of responses and messages. */
 export const IN_RESPONSES_AND_MESSAGES = {
   ...IN_ALL,
   temperature: {

@@ -17,8 +17,8 @@ interface OperationsSource {
 }
 
 /**
- * Returns the routes of these pages. For a server without `disableFastapiDocs`. `served`: methods of each path. `about`:
- * description of the server, by default of vLLM.
+ * Returns the routes of `/openapi.json`, `/docs` and `/redoc`. Call it only without `--disable-fastapi-docs`. `served`: methods
+ * of each path. `about`: text at the head of the document. If it is absent, the text says that the server stands in for vLLM.
  */
 export function docsRoutes(
   http: Http,

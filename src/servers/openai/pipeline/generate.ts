@@ -362,8 +362,16 @@ export class Generator {
     const { context, ticket } = exchange;
     const { form } = received;
     ticket.settle("refused");
-    const nothing = { echoes: null, logprobs: null, parts: null, queuedUs: 0 };
-    const facts = { received, cut, ticket, seeds: cut.map(() => 0), ...nothing };
+    const facts = {
+      received,
+      cut,
+      ticket,
+      seeds: cut.map(() => 0),
+      echoes: null,
+      logprobs: null,
+      parts: null,
+      queuedUs: 0,
+    };
     const first = form.accepted(answerContext(this.serving, facts));
     const last = form.failed(error);
     const sink = http.open(context, NO_OWNER);

@@ -118,8 +118,14 @@ function planner(
     const { habits, kind } = tools;
     const called = calledOf(use, seed, calls, habits?.another);
     if (called.length === 0) return null;
-    const plan = { form: kind.name, text: "", spaced: free, calls: called.map(planned) };
-    return { ...plan, callsBefore: callsBefore(request), ...(habits ? { habits } : {}) };
+    return {
+      form: kind.name,
+      text: "",
+      spaced: free,
+      calls: called.map(planned),
+      callsBefore: callsBefore(request),
+      ...(habits ? { habits } : {}),
+    };
   };
 }
 

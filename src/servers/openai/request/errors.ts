@@ -19,7 +19,7 @@ export function validationError(message: string, parameter?: string, value?: str
   return badRequest(extras.length > 0 ? `${message} (${extras.join(", ")})` : message, parameter ?? null);
 }
 
-/** Throws the answer of `validationError` as a `RefusedRequest`. */
+/** Refuses a request with the answer that `validationError` makes. Throws `RefusedRequest`. */
 export function refuseValue(message: string, parameter?: string, value?: string): never {
   refuse(validationError(message, parameter, value));
 }

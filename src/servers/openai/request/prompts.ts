@@ -287,8 +287,8 @@ export function checkPromptText(text: string, limits: Limits, truncated = false)
 }
 
 /**
- * Returns the most tokens of a prompt after `truncate_prompt_tokens`, Infinity without that field. For -1, an output token still
- * fits into the context, if the request wants output.
+ * Returns the number of tokens to which `truncate_prompt_tokens` shortens a prompt. Returns Infinity if the request lacks this
+ * field. -1 means the longest prompt that the context holds. It is one token shorter if the request asks for output.
  */
 export function keptTokens(request: GenerationRequest, limits: Limits): number {
   const keep = request.truncatePromptTokens;

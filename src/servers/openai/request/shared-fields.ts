@@ -15,26 +15,28 @@ export const stop = t.nullable(union<string | string[]>(t.text, stopStrings));
 export const effort = t.literal("none", "minimal", "low", "medium", "high", "xhigh", "max");
 
 const scalar = union<string | Int>(t.text, t.int(), t.float);
-/** Type of `vllm_xargs`. */
+/** Type of `vllm_xargs`: texts, numbers and lists of them, by name. */
 export const freeArguments = t.nullable(t.dict(union<unknown>(scalar, t.list(scalar))));
 
-/** `top_logprobs`, in which null means 0. */
+/** Type of `top_logprobs`. Its check turns null into 0. */
 export const topLogprobs: t.Type<Int> = {
   name: "integer, null",
   schema: t.intOrNull.schema,
   check: (value, state) => (value === null ? 0 : t.int().check(value, state)),
 };
 
+/** Fields of requests about images, audio and videos. */
 export const media = {
   mm_payload: field<string>(t.literal("tensors", "none"), "tensors"),
   return_mm_kwargs: field(t.boolOrNull, null),
 } as const;
+/** Fields of requests that move cached data between servers. */
 export const transfer = {
   kv_transfer_params: field(t.nullable(t.object), null),
   ec_transfer_params: field(t.nullable(t.object), null),
 } as const;
 
-/** Returns the members of a tool that are left out if null, so that the prompt lacks them. */
+/** Returns `strict` and `defer_loading` of a tool, without those that are null. The prompt lists only the returned members. */
 export function optionalMembers(tool: PythonDict): PlainDict {
   const members = ["strict", "defer_loading"].map((name) => [name, get(tool, name) ?? null] as const);
   return Object.fromEntries(members.filter(([, value]) => value !== null));

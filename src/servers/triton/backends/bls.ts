@@ -41,7 +41,7 @@ const TO_LLM: Readonly<Record<string, string>> = {
   top_p: "runtime_top_p",
   length_penalty: "len_penalty",
   stream: "streaming",
-  // The names of these are the same in `tensorrt_llm`.
+  // These inputs have the same names in `tensorrt_llm`.
   ...Object.fromEntries(
     [
       ...["temperature", "repetition_penalty", "min_tokens", "presence_penalty", "frequency_penalty", "seed"],

@@ -71,10 +71,10 @@ async function tensorsOf(request: ModelRequest, deps: LlmDeps, pad: number): Pro
 function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor {
   const most = Math.max(0, ...rows.map(({ length }) => length));
   const shape = [rows.length, most];
-  if (rows.length === 1) return { name, datatype: "INT32", shape, data: bytesOf(rows[0]!) };
+  if (rows.length === 1) return { name, datatype: "INT32", shape, data: bytesOf("INT32", rows[0]!) };
   const values = new Int32Array(rows.length * most).fill(pad);
   for (const [at, row] of rows.entries()) values.set(row, at * most);
-  return { name, datatype: "INT32", shape, data: bytesOf(values) };
+  return { name, datatype: "INT32", shape, data: bytesOf("INT32", values) };
 }
 
 /** Most words in one list of a request. */

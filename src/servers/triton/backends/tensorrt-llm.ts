@@ -255,7 +255,7 @@ function logitsOf(name: string, shape: readonly number[], rows: readonly (readon
   const most = shape.at(-2)!;
   for (const [row, ids] of rows.entries())
     for (const [at, id] of ids.entries()) values[(row * most + at) * size + id] = LOGIT;
-  return { name, datatype: "FP32", shape, data: bytesOf(values) };
+  return { name, datatype: "FP32", shape, data: bytesOf("FP32", values) };
 }
 
 interface BeamUpdate {

@@ -18,7 +18,7 @@ import { steeringBy } from "./steered.ts";
 /** An error of the executor. The request then counts as failed; after an error of the backend it counts nowhere. */
 export class ExecutorError extends Error {}
 
-/** Reads the output options of a request, in addition to the tokens. */
+/** Reads which outputs a request wants in addition to the tokens, and whether it streams. */
 export function outputOptionsOf(request: ModelRequest, { config }: ModelHost) {
   const wants = (name: string) => firstNumber(request, name, 0) !== 0;
   const byDefault = /^(true|1)$/i.test(configParameter(config, "exclude_input_in_output")) ? 1 : 0;
@@ -39,7 +39,7 @@ export type TrtOutputOptions = ReturnType<typeof outputOptionsOf>;
 export const configParameter = ({ parameters }: ModelConfig, name: string): string =>
   parameters?.[name]?.string_value ?? "";
 
-/** Reads all rows. Throws an Error for a refusal by the backend, an `ExecutorError` for one by its executor. */
+/** Reads all rows of a batch. Throws an Error if the backend refuses the request, an `ExecutorError` if its executor does. */
 export function sequenceRequestsOf(
   request: ModelRequest,
   host: ModelHost,
@@ -68,7 +68,7 @@ export function sequenceRequestsOf(
 
 export type TrtSequenceRequest = ReturnType<typeof sequenceRequestOf>;
 
-/** Reads a row. */
+/** Reads the sequences that one row of a batch requests. */
 function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps) {
   const all = inputs.row("input_ids", row);
   const length = inputs.numberAt("input_lengths", row, all.length);
@@ -104,7 +104,10 @@ function sequenceRequestOf(inputs: BatchInputs, row: number, deps: LlmDeps) {
   };
 }
 
-/** Returns the seed of an answer. Without one (-1) the executor always uses the same. */
+/**
+ * Returns the seed from which an answer is drawn. `seed`: the seed in the request. If it is negative, the request has none, and
+ * equal prompts get equal answers, because the executor then always uses the same seed.
+ */
 export const trtSeed = (seed: number, promptIds: Uint32Array, { nextSeed }: LlmDeps): number =>
   seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, nextSeed);
 

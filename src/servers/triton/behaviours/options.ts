@@ -8,6 +8,7 @@ const isOf =
   (value: unknown): value is T =>
     all.includes(value as T);
 
+/** Options of behaviours, each with a function that reports whether a value is accepted. */
 const KINDS = {
   /** True if a request may kill the model with `mode: kill`. */
   kill: isFlag,

@@ -98,7 +98,7 @@ export interface TritonGrpcConfig {
   readonly forward: string | null;
   /** Most fields in one message. */
   readonly messageFields: number;
-  /** A time of 0 means never. */
+  /** Limits of connections and of their pings. */
   readonly keepAlive: Omit<KeepAlive, "idleMs">;
   readonly restricted: readonly RestrictedApis[];
 }

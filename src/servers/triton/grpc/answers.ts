@@ -1,6 +1,7 @@
 /** Shared by unary and streamed inference: reads requests, hands them to the server, counts them, and prepares their outputs. */
 
 import type { Pieces } from "../../../base/pieces.ts";
+import { resultOrError } from "../../../base/result-or-error.ts";
 import type { GrpcCall } from "../../../wire/grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../../wire/grpc/status.ts";
 import type { MessageRoom } from "../../../wire/protobuf/message-room.ts";
@@ -29,20 +30,16 @@ const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
 
 export const statusOf = ({ code, message }: TritonError): GrpcStatus => ({ code: CODES[code] ?? "UNKNOWN", message });
 
-/** Runs a function. Returns the `TritonError` that it throws. */
-export function caught<T>(run: () => T): T | TritonError {
-  try {
-    return run();
-  } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    return error;
-  }
-}
+/** Returns the result of `run`, or the `TritonError` that `run` throws. Throws other errors. */
+export const caught = <T>(run: () => T): T | TritonError => resultOrError(TritonError, run);
 
 /** Largest message of gRPC in bytes. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 
-/** Returns the outputs of an answer as they are sent, or the error of an output that cannot be sent. */
+/**
+ * Returns the outputs of an answer as the client wants them: as classes, in shared memory or unchanged. Returns an error if an
+ * output cannot be sent so.
+ */
 export function sentOutputs(
   answer: InferAnswer,
   wish: Pick<GrpcWish, "outputs">,

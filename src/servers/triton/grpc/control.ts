@@ -57,7 +57,7 @@ export interface ControlMethod {
 
 const of = (protocol: string, answer: ControlMethod["answer"]): ControlMethod => ({ protocol, answer });
 const memory = (answer: ControlMethod["answer"]) => of("shared-memory", answer);
-/** A method that changes shared memory, unless that is disabled. */
+/** Defines a method that changes shared memory and returns an empty response. It fails if clients may not use shared memory. */
 const changesMemory = (answer: (request: ControlRequest, around: ServerAround) => void) =>
   memory((request, around) => {
     if (!around.config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);

@@ -91,7 +91,7 @@ export function* wishOf(
 ): Pieces<GrpcWish> {
   const { id = "", inputs: { length: inputCount } = NONE, outputs: { length: outputCount } = NONE } = message;
   const given = message.parameters ?? NO_PARAMETERS;
-  const { parameters: own, priority, timeoutUs, sequence, flag: emptyFinal } = readParameters(given);
+  const { parameters: own, priority, timeoutUs, sequence, emptyFinal } = readParameters(given);
   // One generator for all, because each one takes as long as reading a short tensor.
   const inputs = new InputsReading(message, memory.reader());
   for (let at = 0; at < inputCount; at++) {
@@ -132,7 +132,7 @@ function readParameters(given: Parameters): RequestSettings {
       read.timeoutUs = Number(BigInt.asUintN(64, choice.value));
     } else if (name === EMPTY_FINAL) {
       if (choice?.case !== "bool_param") throw wrong("bool_param");
-      read.flag = choice.value;
+      read.emptyFinal = choice.value;
     } else if (name.startsWith("triton_"))
       throw invalidArg(
         `parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: ${EMPTY_FINAL}`,

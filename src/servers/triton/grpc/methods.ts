@@ -72,8 +72,8 @@ const packed =
   };
 
 /**
- * Parses the first message and answers it, unless it is refused. Ignores later messages. While a promise is pending, no message
- * is read.
+ * Parses the first message of a call and answers it, or ends the call with an error if the message is refused. Ignores later
+ * messages. While `answer` is pending, no message is read.
  */
 function onceRead(
   call: GrpcCall,

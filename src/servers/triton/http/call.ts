@@ -14,7 +14,7 @@ export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
-  /** True if the body is a string that is known to be ASCII. */
+  /** True if the body is a string that is known to be ASCII, so that its characters need no check. */
   readonly ascii?: boolean;
 }
 /** Result of a handler that answers later, or with a stream. */
@@ -31,11 +31,12 @@ export const jsonAnswer = (body: string | Uint8Array, status = 200): HttpAnswer 
 });
 export const plain = (body: string, status = 200): HttpAnswer => ({ status, headers: PLAIN, body });
 export const errorText = (message: string): string => `{"error":${rapidText(toBytesText(message))}}`;
-/** Returns the answer to a `TritonError`, like `plainError`. Throws any other error. */
+/** Returns the answer that reports a `TritonError`, as JSON. Throws any other error. */
 export function jsonError(error: unknown): HttpAnswer {
   if (!(error instanceof TritonError)) throw error;
   return jsonAnswer(errorText(error.message), HTTP_STATUS[error.code]);
 }
+/** Does the same as `jsonError`, but declares the JSON as plain text. */
 export const plainError = (error: unknown): HttpAnswer => ({ ...jsonError(error), headers: PLAIN });
 
 const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);

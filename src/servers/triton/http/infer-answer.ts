@@ -20,7 +20,7 @@ export interface InferBody {
   readonly binary: readonly Uint8Array[];
   /** Bytes of JSON, or null if the whole body is JSON. */
   readonly head: number | null;
-  /** True if `text` is known to be ASCII, which saves looking at each character. */
+  /** True if `text` is known to be ASCII, so that its characters need no check. */
   readonly ascii: boolean;
 }
 
@@ -42,7 +42,7 @@ export function shortBody(answer: InferAnswer, model: AnsweredModel, wish: Infer
   return text.whole();
 }
 
-/** Does the same as `shortBody` in pieces. */
+/** Does the same as `shortBody` in pieces, for a long answer. */
 export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferBody> {
   const text = new AnswerText(answer, model, wish);
   for (const output of answer.outputs)
@@ -55,14 +55,14 @@ export function* inferBody(answer: InferAnswer, model: AnsweredModel, wish: Infe
 
 const NO_ELEMENTS: readonly string[] = [];
 
-/** The text of an answer so far. */
+/** Builds the JSON and the binary tensors of an answer, one output after the other. */
 class AnswerText {
   private readonly texts: Uint8Array[] = [];
   private readonly binary: Uint8Array[] = [];
   private text: string;
   private textBytes = 0;
   private ascii: boolean;
-  /** The end of the last output, which follows its elements. */
+  /** Text that follows the elements of the last output. Empty before the first output. */
   private end = "";
 
   constructor(
@@ -140,7 +140,10 @@ function parametersText({ parameters }: InferAnswer): string {
   return `"parameters":{${parameters.map(([name, value]) => `${rapidText(name)}:${parameterText(value)}`).join(",")}},`;
 }
 
-/** Beginnings of recent answers and outputs, by the name of the model or output, because they recur in every answer. */
+/**
+ * Texts with which recent answers and outputs begin, by the name of the model or output. They are kept because they recur in
+ * every answer.
+ */
 const beginnings = new Map<string, { readonly version: number; readonly text: string }>();
 const starts = new Map<string, OutputStart>();
 const KEPT_MOST = 256;

@@ -89,7 +89,7 @@ export function* inferWish(body: Uint8Array, head: number, model: string, around
   const { missingElements } = server.facts;
   const isWhole = head === body.length;
   const json = isWhole ? body : body.subarray(0, head);
-  // A generator costs more than the look at a short document.
+  // `documentPieces` is a generator, whose creation takes longer than this check.
   const document = isLarge(json) ? yield* documentPieces(json) : documentOf(json);
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
@@ -105,7 +105,7 @@ export function* inferWish(body: Uint8Array, head: number, model: string, around
     limits: config.overHttp,
     missingElements,
   };
-  const { parameters, priority, timeoutUs, sequence, flag } = asked === undefined ? NOTHING : readParameters(asked);
+  const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
   for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
     const input = inputOf(one, read);
     if (!(input.data instanceof Uint8Array)) input.data = yield* input.data;
@@ -122,7 +122,7 @@ export function* inferWish(body: Uint8Array, head: number, model: string, around
   const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, memory);
   const names = wished === undefined ? NO_NAMES : [...outputs.keys()];
   const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
-  return { fields, outputs, otherwise: flag ? BINARY_OUTPUT : JSON_OUTPUT };
+  return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
 }
 
 /** Returns the member `name`, whose length is limited. */
@@ -157,7 +157,7 @@ function readParameters(value: JsonNode): RequestSettings {
     else if (name === "sequence_end") read.sequence = { ...read.sequence, end: boolean() };
     else if (name === "priority") read.priority = unsigned();
     else if (name === "timeout") read.timeoutUs = unsigned();
-    else if (name === "binary_data_output") read.flag = boolean();
+    else if (name === "binary_data_output") read.binary = boolean();
     else if (name.startsWith("triton_"))
       throw invalidArg(
         "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",

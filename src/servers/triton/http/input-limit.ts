@@ -108,8 +108,8 @@ export function shortName(what: string, text: string): string {
 }
 
 /**
- * Reads a JSON body. Rejects with the `TritonError` of `refusal` if it is too large, before it arrives if its length is
- * declared.
+ * Reads a JSON body. Rejects with the `TritonError` that `refusal` returns for its length. If the length is declared, rejects before
+ * the body arrives.
  */
 export async function jsonBody(call: HttpCall, refusal = jsonTooLarge): Promise<Uint8Array> {
   const check = (bytes: number) => {

@@ -5,7 +5,10 @@ import { cacheKey } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelVersion, SharedParts } from "./served.ts";
 
-/** Looks up and counts an answer. Returns it, or the key for its later insertion, or null if the model has no cache. */
+/**
+ * Looks up the answer to a request. Returns the answer and counts a hit. Without an answer, returns the key under which to insert
+ * it later. Returns null if the model has no cache.
+ */
 export function lookUp(model: ModelVersion, request: InferRequest, shared: SharedParts): InferAnswer | string | null {
   const { cache, clock, epochMs } = shared;
   if (cache === null || !isCached(model.config)) return null;

@@ -21,7 +21,7 @@ export interface Instance {
 export interface Execution {
   readonly instance: Instance;
   readonly batch: readonly InferRequest[];
-  /** The batch by sequence slot, or null if it has no slots. */
+  /** The requests of the batch by sequence slot, or null if the model has no sequence slots. */
   readonly rows: readonly BatchRow<InferRequest>[] | null;
   readonly startUs: number;
   /** Time at which the inputs were ready for the behaviour. */
@@ -52,7 +52,7 @@ export const grant = (granted: Grants): void => {
   for (const run of granted) run();
 };
 
-/** Formats an exception of a model like the Python backend. `file`: the place that is shown, or null. */
+/** Formats an exception of a model like the Python backend. `file` and `where`: file and function to name; null: neither. */
 export function raised(error: unknown, file: string | null, where = "execute"): string {
   const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
   return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): ${where}\n`}`;

@@ -61,8 +61,8 @@ export class HeldBody implements BodyAdmission {
   ) {}
 
   /**
-   * Returns the whole body, synchronously if it has arrived. Throws or rejects with the result of `tooLarge` if it has more than
-   * `most` bytes; rejects if the client leaves.
+   * Returns the whole body, or a promise of it if it has not arrived yet. Throws or rejects with the result of `tooLarge` if it has
+   * more than `most` bytes. Rejects if the client leaves.
    */
   read(front: HttpFront, most: number, tooLarge: (most: number) => unknown): Uint8Array | Promise<Uint8Array> {
     const whole = front.body(this.request);

@@ -4,10 +4,10 @@
  * Sources: `sequence_state.cc` (2026) and Triton's documentation of the model configuration. Undefined initial content is zero
  * here.
  */
-import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type ModelConfig, maxBatchSize, type SequenceState } from "../model-config/model-config.ts";
 import { invalidArg } from "../model-config/status.ts";
+import { modelFile } from "../models/model-file.ts";
 import type { BatchRow } from "../scheduling/scheduler.ts";
 import {
   type Datatype,
@@ -88,7 +88,10 @@ function stateOf(state: SequenceState, config: ModelConfig, folder: string): Sta
   const of = `state '${input}' of model '${config.name}'`;
   if (!(bytes <= BYTES_MOST)) throw invalidArg(`${of} has ${bytes} bytes: a stand-in takes ${BYTES_MOST}`);
   const file = first?.data_file;
-  const data = file === undefined ? zeros(datatype, count) : read(join(folder, "initial_state", basename(file)));
+  const data =
+    file === undefined
+      ? zeros(datatype, count)
+      : modelFile(join(folder, "initial_state", basename(file)), BYTES_MOST, missingState);
   if (datatype !== "BYTES" && data.length !== bytes)
     throw invalidArg(`initial ${of} has ${data.length} bytes, expected ${bytes}`);
   const shown = (config.output ?? []).some(({ name }) => name === output);
@@ -98,10 +101,4 @@ function stateOf(state: SequenceState, config: ModelConfig, folder: string): Sta
 const zeros = (datatype: Datatype, count: number): Uint8Array =>
   datatype === "BYTES" ? packTexts(new Array(count).fill("")) : new Uint8Array(count * ELEMENT_BYTES[datatype]);
 
-function read(path: string): Uint8Array {
-  try {
-    return readFileSync(path);
-  } catch {
-    throw invalidArg(`failed to open initial state file ${path}`);
-  }
-}
+const missingState = (file: string) => invalidArg(`failed to open initial state file ${file}`);

@@ -1,4 +1,4 @@
-/** A loaded model version: accepts a request unless the response cache answers it. */
+/** A loaded model version. Answers a request from the response cache if it can, and otherwise executes the request. */
 import type { TritonError } from "../model-config/status.ts";
 import { lookUp } from "./cached.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
@@ -46,6 +46,6 @@ export abstract class LoadedVersion implements ModelVersion {
     request.receiver.respond(answer, final);
   }
 
-  /** Takes a request that the cache does not answer. `key`: the key for its answer in the cache, or null. */
+  /** Executes a request that the cache does not answer. `key`: where to insert its answer in the cache; null: nowhere. */
   protected abstract accept(request: InferRequest, key: string | null, nowUs: number): void;
 }

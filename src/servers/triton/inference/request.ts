@@ -51,14 +51,17 @@ export interface SequenceFields {
 }
 export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
 
-/** Returns the parameters of a request without any, to be filled: those with a meaning for the server, and all others. */
+/** Returns the settings of a request without parameters. A parser of parameters then changes them. */
 export const noSettings = () => ({
+  /** Parameters that have no meaning for the server, which passes them on to the model. */
   parameters: [] as [string, ParameterValue][],
   priority: 0,
   timeoutUs: 0,
   sequence: NO_SEQUENCE,
-  /** True if outputs are binary by default (HTTP), or if the final flag is sent even in an empty response (gRPC). */
-  flag: false,
+  /** True if outputs that the request does not list are sent as binary data. Only in requests over HTTP. */
+  binary: false,
+  /** True if a final response without outputs is sent, too. Only in requests over gRPC. */
+  emptyFinal: false,
 });
 export type RequestSettings = ReturnType<typeof noSettings>;
 
@@ -124,7 +127,7 @@ export class InferRequest implements SequenceRequest {
     if (checksSequenceId) this.#checkSequence(config);
   }
 
-  /** Key of the requests that may share a batch with this one. Made when a second request waits. */
+  /** Requests with equal keys may share a batch. Computed at the first use, because a request that runs alone needs no key. */
   get likeness(): string {
     this.#likeness ??= likenessOf(this.#config, this.#given, this.batch);
     return this.#likeness;
@@ -361,8 +364,8 @@ function named(list: readonly TensorConfig[], name: string): TensorConfig | unde
 }
 
 /**
- * Compares a shape with the configured dimensions, whose first has index `from`. Returns "open" if a dimension is -1 before any
- * that does not fit, and null if the shape fits.
+ * Compares the dimensions of a shape with the configured ones, from index `from` of the shape on. Returns null if the shape fits.
+ * Returns "open" if a dimension is -1 and all dimensions before it fit, otherwise "other".
  */
 function misfit(shape: readonly number[], from: number, dims: readonly number[]): "open" | "other" | null {
   if (shape.length - from !== dims.length) return "other";
@@ -373,12 +376,13 @@ function misfit(shape: readonly number[], from: number, dims: readonly number[])
   return null;
 }
 
+/** Reports whether requests with different sizes of the input cannot share a batch. */
 const varies = ({ dims, allow_ragged_batch: ragged }: TensorConfig) => ragged !== true && dims.includes(-1);
 
-/** Returns a key for requests that may share a batch: the same optional inputs are present, and variable shapes are equal. */
+/** Returns a key that is equal for two requests if they have the same optional inputs and equal shapes of variable inputs. */
 function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
   const optional = input.some((one) => one.optional === true);
-  // The requests may always share a batch.
+  // All requests to the model may share a batch.
   if (!optional && !input.some(varies)) return "";
   const text = (config: TensorConfig) => {
     const tensor = given.find(({ name }) => name === config.name);

@@ -45,7 +45,7 @@ export class Runner extends LoadedVersion {
   readonly #began = new Map<InferRequest, Execution>();
   readonly #orders: ResponseOrders<InferRequest>;
   #pumping = false;
-  /** Time of a call of `#pump` during another one, which then runs the scheduler's orders again. Null: there was none. */
+  /** Time of the last call of `#pump` for which the scheduler's orders have not run yet. Null: there is none. */
   #againUs: number | null = null;
   #unwake: (() => void) | null = null;
 

@@ -5,7 +5,7 @@
 import { controlOf, type ModelConfig, maxBatchSize, type SequenceControl } from "../model-config/model-config.ts";
 import type { BatchRow } from "../scheduling/scheduler.ts";
 import type { SequenceId } from "../scheduling/sequences.ts";
-import { bytesOf, type Datatype, datatypeOf, ELEMENT_BYTES, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import { type Datatype, datatypeOf, ELEMENT_BYTES, packNumbers, packTexts, type Tensor } from "../tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
 
 const KINDS = ["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY"] as const;
@@ -39,13 +39,13 @@ const emptied = (tensor: Tensor): Tensor => ({ ...tensor, data: new Uint8Array(t
 function flag(control: SequenceControl, is: boolean): { datatype: Datatype; data: Uint8Array } {
   const at = is ? 1 : 0;
   const { int32_false_true: whole = [], fp32_false_true: real = [], bool_false_true: bool = [] } = control;
-  if (whole.length > 0) return { datatype: "INT32", data: bytesOf(Int32Array.of(whole[at]!)) };
-  if (real.length > 0) return { datatype: "FP32", data: bytesOf(Float32Array.of(real[at]!)) };
+  if (whole.length > 0) return { datatype: "INT32", data: packNumbers("INT32", [whole[at]!]) };
+  if (real.length > 0) return { datatype: "FP32", data: packNumbers("FP32", [real[at]!]) };
   return { datatype: "BOOL", data: Uint8Array.of(bool[at] ? 1 : 0) };
 }
 
 /** Encodes a correlation id. An integer type takes the lowest bytes of a number, or 0 if the id is a string. */
 function idBytes(datatype: Datatype, id: SequenceId): Uint8Array {
   if (datatype === "BYTES") return packTexts([typeof id === "string" ? id : ""]);
-  return bytesOf(BigUint64Array.of(typeof id === "string" ? 0n : id)).subarray(0, ELEMENT_BYTES[datatype]);
+  return packNumbers("UINT64", [typeof id === "string" ? 0n : id]).subarray(0, ELEMENT_BYTES[datatype]);
 }

@@ -26,7 +26,7 @@ export interface ModelVersion {
   unloaded?(): void;
 }
 
-/** The parts of a version that its load determines. */
+/** The properties of a version that are determined when it is loaded. */
 export type VersionParts = Pick<ModelVersion, "config" | "labels" | "statistics" | "version">;
 
 /** Objects that all models of a server share. */

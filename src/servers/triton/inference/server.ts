@@ -246,7 +246,7 @@ export class TritonServer {
     return done;
   }
 
-  /** Loads a model as its folder is. Returns the errors. */
+  /** Loads a model with the configuration in its folder. Returns the errors, also if the folder cannot be read. */
   #tryToBring(name: string, time: TritonLoadTime | null = null, above: readonly string[] = []): Promise<string[]> {
     return this.#bring(name, NO_OVERRIDE, time, above).catch((error: Error) => [error.message]);
   }

@@ -7,7 +7,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { byRuns, inTurns, type Pieces, Stops } from "../../../base/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../model-config/model-config.ts";
 import { invalidArg, TritonError } from "../model-config/status.ts";
-import { isWithin, missingFile, modelFile } from "../models/labels.ts";
+import { isWithin, missingFile, modelFile } from "../models/model-file.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, LENGTH_BYTES, shapeText } from "../tensors/datatypes.ts";
 import type { ModelLoadDeps } from "./load.ts";
 import { type InferInput, type InferReceiver, InferRequest, type RequestFields } from "./request.ts";

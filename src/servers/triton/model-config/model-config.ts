@@ -3,7 +3,7 @@
  */
 import type { ConfigMessage } from "./pbtxt.ts";
 
-/** A message. Any of its fields may be absent. */
+/** A protobuf message of a configuration. Any of its fields may be absent. */
 type Message<Fields> = ConfigMessage & { readonly [Name in keyof Fields]?: Fields[Name] };
 type Numbers = readonly number[];
 type Names = readonly string[];

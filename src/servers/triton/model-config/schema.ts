@@ -114,13 +114,16 @@ const ENUMS = `
     TYPE_INT64 TYPE_FP16 TYPE_FP32 TYPE_FP64 TYPE_STRING TYPE_BF16
 `;
 
-/** A field. Its type may also be an enumeration. At most one member of a `oneof` may be set. */
+/** A field of a configuration message. Its `type` may also be the name of an enumeration of `enums`. */
 export interface ConfigField extends WireField {
   /** True if 2.51 does not know the field. */
   readonly later: boolean;
 }
 
-/** Parses lines of `NAMES = WORDS`: the same words for each name. A line with deeper indentation continues the line before it. */
+/**
+ * Parses lines of `NAMES = WORDS` into the words by name. Several names of a line get the same words. A line with deeper indentation
+ * continues the line before it.
+ */
 export function definitions(text: string): Map<string, string[]> {
   const joined = text
     .trim()
@@ -155,7 +158,7 @@ export const messages: ReadonlyMap<string, readonly ConfigField[]> = new Map(
 const named: ReadonlyMap<string, ReadonlyMap<string, ConfigField>> = new Map(
   [...messages].map(([message, fields]) => [message, new Map(fields.map((field) => [field.name, field]))]),
 );
-/** Returns the field of that name, or undefined if the message does not have it. */
+/** Returns the field `name` of a message, or undefined if the message has no such field. */
 export const fieldNamed = (message: string, name: string): ConfigField | undefined => named.get(message)!.get(name);
 export const enums: ReadonlyMap<string, readonly string[]> = definitions(ENUMS);
 export const ROOT = "ModelConfig";

@@ -5,7 +5,7 @@
 import type { TritonVersion } from "../config/triton-config.ts";
 import type { StatusCode } from "./status.ts";
 
-/** Returns the facts of 2.73, or of 2.51. */
+/** Returns the properties in which 2.73 (`is273`) and 2.51 differ. */
 const factsOf = (is273: boolean) => ({
   /** Version in the server metadata. */
   version: is273 ? "2.73.0" : "2.51.0",

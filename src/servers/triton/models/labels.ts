@@ -2,10 +2,9 @@
  * Reads the class names of a model's outputs, one per line of `label_filename`. An ensemble output without a file takes the
  * names of the step that produces it. Source: `Model::Init`, `label_provider.cc` and `model_lifecycle.cc` (2026).
  */
-import { readFileSync, statSync } from "node:fs";
-import { resolve, sep } from "node:path";
 import type { ModelConfig } from "../model-config/model-config.ts";
-import { internal, invalidArg, TritonError } from "../model-config/status.ts";
+import { TritonError } from "../model-config/status.ts";
+import { isWithin, modelFile } from "./model-file.ts";
 import type { FoundModel } from "./repository.ts";
 
 /** Class names by output name. Strings have one character per byte. */
@@ -38,19 +37,6 @@ function linesOf(file: string): readonly string[] {
   if (lines.at(-1) === "") lines.pop();
   return lines;
 }
-
-/** Reads a file of a model. Throws a `TritonError` if it has more than `most` bytes, or does not exist. */
-export function modelFile(file: string, most: number): Buffer {
-  const found = statSync(file, { throwIfNoEntry: false });
-  if (!found?.isFile()) throw missingFile(file);
-  if (found.size > most) throw invalidArg(`${file} has ${found.size} bytes: a stand-in takes ${most}`);
-  return readFileSync(file);
-}
-
-export const missingFile = (file: string): TritonError =>
-  internal(`failed to open text file for read ${file}: No such file or directory`);
-/** Reports whether the file is below the folder. Does not look at links. */
-export const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
 
 /** Returns an ensemble's own labels together with those of its steps. */
 export function withLabelsOfSteps(

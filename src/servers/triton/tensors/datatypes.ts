@@ -236,7 +236,7 @@ export function filledBytes(
   }
   const made = newNumbers(datatype, count);
   fill(made);
-  return bytesOf(made);
+  return bytesOf(datatype, made);
 }
 
 /** Allocates an array for `count` elements of the type. */
@@ -247,18 +247,18 @@ export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number):
 }
 
 /** Returns the current bytes of the array. Later writes to the array may or may not change them. */
-export function bytesOf(numbers: Numbers): Uint8Array {
+export function bytesOf(datatype: Exclude<Datatype, "BYTES">, numbers: Numbers): Uint8Array {
   const { length, byteLength } = numbers;
   if (byteLength > SMALL.byteLength) return new Uint8Array(numbers.buffer, numbers.byteOffset, byteLength);
-  const into = new (numbers.constructor as Int32ArrayConstructor)(SMALL);
-  for (let i = 0; i < length; i++) (into as Numbers)[i] = numbers[i]!;
+  const into = SMALL_VIEWS[datatype];
+  for (let i = 0; i < length; i++) into[i] = numbers[i]!;
   return smallBytes(byteLength);
 }
 
 /** Tensors of at most this many bytes are copied byte by byte, because a call of a native method takes longer. */
 const FEW_BYTES = 32;
 
-/** Copies the first bytes of the scratch memory. */
+/** Returns a copy of the first bytes of the scratch memory. */
 function smallBytes(length: number): Uint8Array {
   if (length > FEW_BYTES) return SMALL_BYTES.slice(0, length);
   const made = new Uint8Array(length);

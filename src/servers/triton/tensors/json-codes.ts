@@ -16,6 +16,7 @@ export enum Code {
   F = 102,
   N = 110,
   T = 116,
+  U = 117,
   OpenBrace = 123,
   CloseBrace = 125,
 }

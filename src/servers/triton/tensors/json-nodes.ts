@@ -6,7 +6,7 @@ export class Real {
 }
 
 export class JsonMembers {
-  /** Names and values in turn. Not a `#` field, because every object of a body would pay for its initializer. */
+  /** Names and values in turn. Not a `#` field, because the initializer of such a field takes time for every object of a body. */
   private readonly list: JsonNode[];
 
   constructor() {

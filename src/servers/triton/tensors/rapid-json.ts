@@ -42,7 +42,6 @@ function standsAt(text: string, from: number, known: string): boolean {
 
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
-const LETTER_U = 117;
 /** Length of the longest escape, a surrogate pair. */
 const ESCAPE_MOST = 12;
 
@@ -247,7 +246,7 @@ export class RapidJsonParser {
     const from = this.at;
     const letter = this.#text.charCodeAt(from + 1);
     this.at += 2;
-    if (letter !== LETTER_U)
+    if (letter !== Code.U)
       return String.fromCharCode(SHORT_ESCAPES[letter] || this.fail("Invalid escape character in string.", from));
     let point = this.#hex(from);
     if (point >= 0xdc00 && point <= 0xdfff) this.fail("The surrogate pair in string is invalid.", from);

@@ -30,7 +30,7 @@ const FOLDER = "/dev/shm/";
 export class SharedMemory {
   readonly #regions = new Map<string, MemoryRegion>();
 
-  /** Returns the regions with this name, or with null all. Like the methods below, throws a `TritonError`. */
+  /** Returns the region with this name as a list. null: all regions. Like the methods below, throws a `TritonError`. */
   named(name: string | null): readonly MemoryRegion[] {
     const named = [...this.#regions.values()].filter((region) => name === null || region.name === name);
     if (name === null || named.length > 0) return named;

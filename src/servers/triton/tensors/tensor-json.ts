@@ -141,7 +141,7 @@ function* converted(datatype: NumberType, data: JsonNode, count: number, missing
   };
   yield* taken(data, (run) => within("Unable to parse 'data'", puts, run));
   if (at !== count) throw internal(missing);
-  return bytesOf(into);
+  return bytesOf(datatype, into);
 }
 
 /** Returns the function that reads an element of the type. */

@@ -12,7 +12,6 @@ import { Code, SHORT_ESCAPES } from "./json-codes.ts";
 const PIECE_BYTES = 32_768;
 const FIRST_PLAIN = 32;
 
-const LETTER_U = 117;
 const HEX = /^[\da-f]{4}$/i;
 /** Length of an escape for one code, and for a surrogate pair. */
 const [CODE_BYTES, PAIR_BYTES] = [6, 12];
@@ -101,7 +100,7 @@ export class TextInPlace {
   /** Returns the number of a `\u` escape with four hexadecimal digits, or -1 if there is none. */
   #digits(at: number): number {
     const bytes = this.#bytes;
-    if (bytes[at] !== Code.Backslash || bytes[at + 1] !== LETTER_U) return -1;
+    if (bytes[at] !== Code.Backslash || bytes[at + 1] !== Code.U) return -1;
     const digits = bytes.toString("latin1", at + 2, at + CODE_BYTES);
     return HEX.test(digits) ? Number.parseInt(digits, 16) : -1;
   }

@@ -5,7 +5,7 @@
 
 import { parsedJson } from "../../../base/json-object.ts";
 import type { Ids } from "../../../base/random.ts";
-import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
+import { quotedJson, quotedOrNull } from "../../../text/tokens/vocabulary.ts";
 import { type AnswerContext, type Ending, endingOf } from "../../openai/pipeline/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
 import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
@@ -91,7 +91,7 @@ export class MessagesForm implements Form {
     events.push(
       event(
         "message_delta",
-        `{"type":"message_delta","delta":{"stop_reason":${orNull(reason)},"stop_sequence":${orNull(stop)}},"usage":${this.#usage(ending)}}`,
+        `{"type":"message_delta","delta":{"stop_reason":${quotedOrNull(reason)},"stop_sequence":${quotedOrNull(stop)}},"usage":${this.#usage(ending)}}`,
       ),
       event("message_stop", '{"type":"message_stop"}'),
     );

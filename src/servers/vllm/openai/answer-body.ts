@@ -163,7 +163,7 @@ const CHARACTERS_OF_A_CANDIDATE = 64;
 /** Reports whether an answer shows its token IDs. Most answers do not, and need no copy of them. */
 const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
 
-/** Returns the JSON of a call in a whole answer. */
+/** Returns the JSON of a complete tool call, as in `tool_calls` of an answer that is not a stream. */
 export function wholeCall({ id, name, arguments: json }: ToolCall): string {
   return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(json)}}}`;
 }

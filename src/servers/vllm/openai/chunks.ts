@@ -1,6 +1,6 @@
 /** Writes parts of streams: deltas of chats, errors of chats and of completions, and the last event of both. */
 import type { ReasoningField } from "../../../text/grammar/parsers.ts";
-import { escapeJson, orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
+import { escapeJson, quotedJson, quotedOrNull } from "../../../text/tokens/vocabulary.ts";
 import type { CallDelta, Delta } from "../../openai/tool-calls/output.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -27,15 +27,15 @@ export function deltaJson({ content, reasoning, calls }: Delta, field: Reasoning
   if (typeof content === "string" && reasoning === undefined && calls.length === 0 && field !== "both")
     return `{"content":"${escapeJson(content)}"}`;
   const members: string[] = [];
-  if (content !== undefined) members.push(`"content":${orNull(content)}`);
-  if (reasoning !== undefined && field !== "reasoning_content") members.push(`"reasoning":${orNull(reasoning)}`);
+  if (content !== undefined) members.push(`"content":${quotedOrNull(content)}`);
+  if (reasoning !== undefined && field !== "reasoning_content") members.push(`"reasoning":${quotedOrNull(reasoning)}`);
   if (field === "both" || (reasoning !== undefined && field === "reasoning_content"))
-    members.push(`"reasoning_content":${orNull(reasoning)}`);
+    members.push(`"reasoning_content":${quotedOrNull(reasoning)}`);
   if (calls.length > 0) members.push(`"tool_calls":[${calls.map(callJson)}]`);
   return `{${members}}`;
 }
 
-/** Returns the JSON of the part of a call. */
+/** Returns the JSON of one delta of a tool call, as in `tool_calls` of a stream. */
 export function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
   const members: string[] = [];
   if (id !== undefined) members.push(`"id":${quotedJson(id)}`);

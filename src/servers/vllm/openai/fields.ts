@@ -4,16 +4,7 @@
  * `entrypoints/openai/{chat_completion,completion}/protocol.py`.
  */
 
-import {
-  effort,
-  freeArguments,
-  INT64_RANGE,
-  media,
-  seed,
-  stop,
-  topLogprobs,
-  transfer,
-} from "../../openai/request/shared-fields.ts";
+import * as shared from "../../openai/request/shared-fields.ts";
 import { union } from "../../pydantic/structures.ts";
 import * as t from "../../pydantic/types.ts";
 import { field, type Values } from "../../pydantic/validate.ts";
@@ -50,8 +41,8 @@ const head = {
   logit_bias: field(t.nullable(t.dict(t.float)), null),
 } as const;
 const delivery = {
-  seed: field(seed, null),
-  stop: field(stop, null),
+  seed: field(shared.seed, null),
+  stop: field(shared.stop, null),
   stream: field(t.boolOrNull, false),
   stream_options: field(t.nullable(streamOptions), null),
 } as const;
@@ -69,12 +60,12 @@ const sampling = {
   min_tokens: field<Int>(t.int(), 0),
   skip_special_tokens: field(t.boolOrNull, null),
   spaces_between_special_tokens: field(t.bool, true),
-  truncate_prompt_tokens: field(t.nullable(t.int({ ge: -1, le: INT64_RANGE.le })), null),
+  truncate_prompt_tokens: field(t.nullable(t.int({ ge: -1, le: shared.INT64_RANGE.le })), null),
   truncation_side: field(t.nullable(t.literal("left", "right")), null),
 } as const;
 const handling = {
   structured_outputs: field(t.nullable(structuredOutputs), null),
-  priority: field<Int>(t.int(INT64_RANGE), 0),
+  priority: field<Int>(t.int(shared.INT64_RANGE), 0),
   request_id: field<string | null>(t.text, null),
   session_id: field(t.textOrNull, null),
   return_tokens_as_token_ids: field(t.boolOrNull, null),
@@ -84,10 +75,10 @@ const handling = {
   return_token_offsets: field(t.boolOrNull, false),
 } as const;
 const extensions = {
-  ...media,
+  ...shared.media,
   cache_salt: field(t.textOrNull, null),
-  ...transfer,
-  vllm_xargs: field(freeArguments, null),
+  ...shared.transfer,
+  vllm_xargs: field(shared.freeArguments, null),
   repetition_detection: field(t.nullable(repetitionDetection), null),
 } as const;
 
@@ -96,7 +87,7 @@ export const chatFields = {
   model: common.model,
   ...head,
   logprobs: field(t.boolOrNull, false),
-  top_logprobs: field(topLogprobs, 0),
+  top_logprobs: field(shared.topLogprobs, 0),
   max_tokens: field(t.intOrNull, null),
   max_completion_tokens: field(t.intOrNull, null),
   n: field<Int | null>(t.intOrNull, 1),
@@ -107,7 +98,7 @@ export const chatFields = {
   top_p: common.top_p,
   tools: field(t.nullable(t.list(tool)), null),
   tool_choice: field(t.nullable(toolChoice), "none"),
-  reasoning_effort: field(t.nullable(effort), null),
+  reasoning_effort: field(t.nullable(shared.effort), null),
   thinking_token_budget: common.thinking_token_budget,
   include_reasoning: field(t.bool, true),
   parallel_tool_calls: field(t.boolOrNull, true),

@@ -31,11 +31,26 @@ export interface PreviousResponse {
 
 /** Fields that a response and a chat have in common. */
 const SAME = [
-  ...(["model", "temperature", "top_p", "top_k", "min_p", "seed", "ignore_eos", "priority", "watermarking"] as const),
-  ...(["presence_penalty", "frequency_penalty", "repetition_penalty", "skip_special_tokens"] as const),
-  ...(["spaces_between_special_tokens", "include_stop_str_in_output", "include_reasoning"] as const),
-  ...(["chat_template_kwargs", "kv_transfer_params", "ec_transfer_params"] as const),
-];
+  "model",
+  "temperature",
+  "top_p",
+  "top_k",
+  "min_p",
+  "seed",
+  "ignore_eos",
+  "priority",
+  "watermarking",
+  "presence_penalty",
+  "frequency_penalty",
+  "repetition_penalty",
+  "skip_special_tokens",
+  "spaces_between_special_tokens",
+  "include_stop_str_in_output",
+  "include_reasoning",
+  "chat_template_kwargs",
+  "kv_transfer_params",
+  "ec_transfer_params",
+] as const;
 /** Fields in common whose values are passed on as sent, because the chat's table converts them. */
 const RAW = ["logit_bias", "stop", "stop_token_ids", "media_io_kwargs", "mm_processor_kwargs", "vllm_xargs"];
 /** Statuses of an item that the answer continues. */

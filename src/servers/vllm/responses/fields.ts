@@ -3,16 +3,7 @@
  * their union has some forty types. Sources: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, and openai 3.52.
  */
 import { badRequest, refuseValue } from "../../openai/request/errors.ts";
-import {
-  effort,
-  freeArguments,
-  INT64_RANGE,
-  media,
-  seed,
-  stop,
-  topLogprobs,
-  transfer,
-} from "../../openai/request/shared-fields.ts";
+import * as shared from "../../openai/request/shared-fields.ts";
 import { refuse } from "../../pydantic/refusals.ts";
 import { model, optional, required, union } from "../../pydantic/structures.ts";
 import * as t from "../../pydantic/types.ts";
@@ -76,7 +67,7 @@ const item: t.Type<PythonDict> = {
 const summary = optional(t.nullable(t.literal("auto", "concise", "detailed")));
 const reasoning = model("Reasoning", {
   context: optional(t.nullable(t.literal("auto", "current_turn", "all_turns"))),
-  effort: optional(t.nullable(effort)),
+  effort: optional(t.nullable(shared.effort)),
   generate_summary: summary,
   mode: optional(t.textOrNull),
   summary,
@@ -180,7 +171,7 @@ export const responsesFields = {
   text: field(t.nullable(textConfig), null),
   tool_choice: field<string | PythonDict>(toolChoice, "auto"),
   tools: field<PythonDict[]>(t.list(tool), []),
-  top_logprobs: field(topLogprobs, 0),
+  top_logprobs: field(shared.topLogprobs, 0),
   top_p: field(t.floatOrNull, null),
   top_k: field(t.intOrNull, null),
   min_p: field(t.floatOrNull, null),
@@ -210,19 +201,19 @@ export const responsesFields = {
   session_id: field(t.textOrNull, null),
   media_io_kwargs: field(t.nullable(t.dict(t.object)), null),
   mm_processor_kwargs: field(t.nullable(t.object), null),
-  priority: field<Int>(t.int(INT64_RANGE), 0),
-  ...media,
+  priority: field<Int>(t.int(shared.INT64_RANGE), 0),
+  ...shared.media,
   cache_salt: field(t.textOrNull, null),
   enable_response_messages: field(t.bool, false),
   previous_input_messages: field(t.nullable(t.list(t.object)), null),
   structured_outputs: field(t.nullable(t.object), null),
   repetition_penalty: field(t.floatOrNull, null),
-  seed: field(seed, null),
-  stop: field<string | string[] | null>(stop, []),
+  seed: field(shared.seed, null),
+  stop: field<string | string[] | null>(shared.stop, []),
   stop_token_ids: field<Int[] | null>(t.tokenIds, []),
   ignore_eos: field(t.bool, false),
-  vllm_xargs: field(freeArguments, null),
-  ...transfer,
+  vllm_xargs: field(shared.freeArguments, null),
+  ...shared.transfer,
   chat_template_kwargs: field(t.nullable(t.object), null),
 } as const;
 

@@ -252,7 +252,7 @@ export class ResponsesForm implements Form {
     return lengths.reduce((sum, length) => sum + length, prompt + (this.setup.log?.characters ?? 0));
   }
 
-  /** `text` and `last`: members before and after the type. */
+  /** Writes an event of a stream. Its JSON has `members`, the sequence number, `text`, the type and `last`, in this order. */
   #event(type: string, members: string, text = "", last = ""): string {
     return `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++}${text},"type":"${type}"${last}}\n\n`;
   }

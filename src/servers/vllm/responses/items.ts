@@ -3,7 +3,7 @@
  * `responses/protocol.py` (ResponsesResponse), and openai 3.52.
  */
 
-import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
+import { quotedJson, quotedOrNull } from "../../../text/tokens/vocabulary.ts";
 import type { AnswerContext, Ending } from "../../openai/pipeline/context.ts";
 import type { ChatRequest } from "../../openai/request/request.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
@@ -31,7 +31,7 @@ export function messageItem(id: string, text: string, status: ItemStatus, logpro
 /** Returns an item of reasoning. `text` is null at the start of a stream. `status` null is written as null. */
 export function reasoningItem(id: string, text: string | null, status: ItemStatus | null): Item {
   const content = text === null ? "null" : `[{"text":${quotedJson(text)},"type":"reasoning_text"}]`;
-  const json = `{"id":"${id}","summary":[],"type":"reasoning","content":${content},"encrypted_content":null,"status":${orNull(status)}}`;
+  const json = `{"id":"${id}","summary":[],"type":"reasoning","content":${content},"encrypted_content":null,"status":${quotedOrNull(status)}}`;
   return { json, text: null };
 }
 

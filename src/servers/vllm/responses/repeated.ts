@@ -1,7 +1,7 @@
 /** Makes the fields of a request that its response repeats. Their JSON is made once, because a stream has it three times. */
 
 import { mapped, type Pieces } from "../../../base/pieces.ts";
-import { orNull, quotedJson } from "../../../text/tokens/vocabulary.ts";
+import { quotedJson, quotedOrNull } from "../../../text/tokens/vocabulary.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../pydantic/value.ts";
 import type { ResponsesValues } from "./convert.ts";
@@ -32,7 +32,7 @@ export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
 
 function jsonOf(values: ResponsesValues, tools: readonly string[], metadata: unknown) {
   return {
-    instructions: orNull(values.instructions),
+    instructions: quotedOrNull(values.instructions),
     metadata: JSON.stringify(metadata),
     max_output_tokens: String(values.max_output_tokens),
     temperature: floatJson(values.temperature),
@@ -42,16 +42,16 @@ function jsonOf(values: ResponsesValues, tools: readonly string[], metadata: unk
     tool_choice: choiceJson(values),
     tools: `[${tools}]`,
     max_tool_calls: String(values.max_tool_calls),
-    previous_response_id: orNull(values.previous_response_id),
+    previous_response_id: quotedOrNull(values.previous_response_id),
     prompt_cache_options: cacheOptions(values.prompt_cache_options),
-    prompt_cache_key: orNull(values.prompt_cache_key),
-    prompt_cache_retention: orNull(values.prompt_cache_retention?.replace("-", "_")),
+    prompt_cache_key: quotedOrNull(values.prompt_cache_key),
+    prompt_cache_retention: quotedOrNull(values.prompt_cache_retention?.replace("-", "_")),
     reasoning: reasoningJson(values.reasoning),
-    safety_identifier: orNull(values.safety_identifier),
+    safety_identifier: quotedOrNull(values.safety_identifier),
     service_tier: quotedJson(values.service_tier),
     text: textJson(values.text),
     truncation: quotedJson(values.truncation ?? "disabled"),
-    user: orNull(values.user),
+    user: quotedOrNull(values.user),
   };
 }
 

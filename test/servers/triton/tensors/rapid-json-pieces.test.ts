@@ -199,7 +199,7 @@ function model(data: JsonNode, datatype: Datatype | null, count: number): Uint8A
       if (at >= count) fail("Shape does not match true shape of 'data' field");
       into[at] = take(value) as number;
     });
-  return flat.length === count ? bytesOf(into) : fail("missing");
+  return flat.length === count ? bytesOf(datatype as "INT32", into) : fail("missing");
 }
 
 const readBoth = (text: string, datatype: Datatype | null, count: number) => {

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import { inferBody, wholeBody } from "../../../../src/servers/triton/http/infer-answer.ts";
-import { bytesOf, type Datatype, elementsOf } from "../../../../src/servers/triton/tensors/datatypes.ts";
+import { bytesOf, type Datatype, elementsOf, type Numbers } from "../../../../src/servers/triton/tensors/datatypes.ts";
 import { doubleText } from "../../../../src/servers/triton/tensors/double-text.ts";
 import { JsonMembers, type JsonNode, Real } from "../../../../src/servers/triton/tensors/json-nodes.ts";
 import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
@@ -164,8 +164,8 @@ test("an output with a new shape or type is not written from the cache of the ol
     outputs: new Map(),
     otherwise: { kind: "json", classes: 0, put: null } as const,
   };
-  const said = (datatype: Datatype, shape: number[], numbers: Parameters<typeof bytesOf>[0]) => {
-    const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(numbers) }];
+  const said = (datatype: Exclude<Datatype, "BYTES">, shape: number[], numbers: Numbers) => {
+    const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(datatype, numbers) }];
     const config = { name: "m", version_policy: {} };
     const model = { name: "m", version: 1, config, labels: new Map() };
     return wholeBody(atOnce(inferBody({ outputs, parameters: [] }, model, wish)));

@@ -107,9 +107,7 @@ class TestServer {
       [anthropic(false), responses(0)],
     );
     const app = application(this.table);
-    this.#server = new HttpServer(app, {
-      ...{ ...LOCAL, clock: new WallClock() },
-    });
+    this.#server = new HttpServer(app, { ...LOCAL, clock: new WallClock() });
   }
 
   get port(): number {

@@ -1,0 +1,135 @@
+/** Takes apart what a peer sends: its greeting, its commands and its messages, in pieces of any size. */
+import { Flag, GREETING_BYTES, type GreetingFacts, greetingFacts, SIGNATURE } from "./frames.ts";
+
+/** Bytes of the frames of a message together. */
+const MESSAGE_BYTES_MOST = 64 * 2 ** 20;
+const FRAMES_MOST = 8192;
+const COMMAND_BYTES_MOST = 65_536;
+const SHORT_HEAD = 2;
+const LONG_HEAD = 9;
+const NOTHING = Buffer.alloc(0);
+
+/** A peer that violates the protocol or exceeds a limit. Its connection must be closed. */
+export class ZmtpError extends Error {
+  override readonly name = "ZmtpError";
+}
+
+/** Receives what a peer sends. A method may throw a `ZmtpError`, which the decoder passes on. */
+export interface DecoderEvents {
+  onGreeting(facts: GreetingFacts): void;
+  onCommand(name: string, data: Uint8Array): void;
+  /** Receives a whole message, whose memory belongs to the receiver. */
+  onMessage(frames: readonly Uint8Array[]): void;
+}
+
+export class ZmtpDecoder {
+  /** Start of a greeting or of a frame's head, that is not whole yet. */
+  #start: Buffer = NOTHING;
+  #isGreeted = false;
+  /** Flags of the frame that is read, or -1 between frames. */
+  #flags = -1;
+  /** The frame so far. It grows with what arrives, because a peer may announce more than it sends. */
+  #body: Buffer = NOTHING;
+  #filled = 0;
+  /** Announced length of the frame. */
+  #length = 0;
+  /** Whole frames of the message so far. */
+  #frames: Uint8Array[] = [];
+  /** Bytes of these frames. */
+  #bytes = 0;
+
+  constructor(private readonly events: DecoderEvents) {}
+
+  /** Bytes that are held of an unfinished message. */
+  get heldBytes(): number {
+    return this.#bytes + this.#body.length + this.#start.length;
+  }
+
+  /** Takes the next bytes. The caller may use their memory again. Throws a `ZmtpError`. */
+  feed(bytes: Uint8Array): void {
+    let at = 0;
+    while (at < bytes.length) at = this.#flags < 0 ? this.#takeHead(bytes, at) : this.#takeBody(bytes, at);
+  }
+
+  /** Reads on in a greeting or the head of a frame. Returns the offset of the next byte. */
+  #takeHead(bytes: Uint8Array, from: number): number {
+    const had = this.#start.length;
+    const wanted = this.#isGreeted ? headBytes(had > 0 ? this.#start[0]! : bytes[from]!) : GREETING_BYTES;
+    const end = Math.min(bytes.length, from + wanted - had);
+    const start = Buffer.concat([this.#start, bytes.subarray(from, end)]);
+    this.#start = start;
+    if (!this.#isGreeted) refuseOther(start);
+    if (start.length < wanted) return end;
+    this.#start = NOTHING;
+    if (this.#isGreeted) this.#begin(start);
+    else {
+      this.#isGreeted = true;
+      this.events.onGreeting(greetingFacts(start));
+    }
+    return end;
+  }
+
+  #begin(head: Buffer): void {
+    const flags = head[0]!;
+    const length = flags & Flag.Long ? Number(head.readBigUInt64BE(1)) : head[1]!;
+    const isCommand = (flags & Flag.Command) !== 0;
+    if (flags > 7 || (isCommand && flags & Flag.More)) throw new ZmtpError(`no frame has the flags ${flags}`);
+    if (isCommand && length > COMMAND_BYTES_MOST)
+      throw new ZmtpError(`a command of ${length} bytes, and ${COMMAND_BYTES_MOST} are accepted`);
+    if (!isCommand && this.#bytes + length > MESSAGE_BYTES_MOST)
+      throw new ZmtpError(`a message of more than ${MESSAGE_BYTES_MOST} bytes`);
+    if (!isCommand && this.#frames.length === FRAMES_MOST)
+      throw new ZmtpError(`a message of more than ${FRAMES_MOST} frames`);
+    this.#flags = flags;
+    this.#length = length;
+    if (length === 0) this.#end();
+  }
+
+  /** Reads on in the body of a frame. Returns the offset of the next byte. */
+  #takeBody(bytes: Uint8Array, from: number): number {
+    const end = Math.min(bytes.length, from + this.#length - this.#filled);
+    const filled = this.#filled + end - from;
+    if (filled > this.#body.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(this.#length, Math.max(filled, this.#body.length * 2)));
+      this.#body.copy(larger, 0, 0, this.#filled);
+      this.#body = larger;
+    }
+    this.#body.set(bytes.subarray(from, end), this.#filled);
+    this.#filled = filled;
+    if (filled === this.#length) this.#end();
+    return end;
+  }
+
+  /** Ends a frame. */
+  #end(): void {
+    const flags = this.#flags;
+    const body = this.#body;
+    this.#flags = -1;
+    this.#body = NOTHING;
+    this.#filled = 0;
+    if (flags & Flag.Command) {
+      const nameEnd = 1 + (body[0] ?? 0);
+      if (body.length < nameEnd || nameEnd === 1) throw new ZmtpError("a command without a name");
+      this.events.onCommand(Buffer.from(body.subarray(1, nameEnd)).toString("latin1"), body.subarray(nameEnd));
+      return;
+    }
+    this.#frames.push(body);
+    this.#bytes += body.length;
+    if (flags & Flag.More) return;
+    const frames = this.#frames;
+    this.#frames = [];
+    this.#bytes = 0;
+    this.events.onMessage(frames);
+  }
+}
+
+const headBytes = (flags: number): number => (flags & Flag.Long ? LONG_HEAD : SHORT_HEAD);
+
+/** Throws a `ZmtpError` if the bytes cannot begin a greeting of version 3. */
+function refuseOther(start: Buffer): void {
+  const last = SIGNATURE.length - 1;
+  if (start[0] !== SIGNATURE[0] || (start.length > last && start[last] !== SIGNATURE[last]))
+    throw new ZmtpError("the peer does not speak ZMTP 3: no greeting");
+  const major = start[SIGNATURE.length];
+  if (major !== undefined && major < 3) throw new ZmtpError(`the peer speaks version ${major} of ZMTP, not version 3`);
+}
