@@ -18,8 +18,9 @@ import { type Option, ownValue } from "./option.ts";
 import { tritonKey } from "./triton-server-config.ts";
 
 /**
- * Sections of TensorRT-LLM's configuration file (`--extra_llm_api_options`), by name. A section maps those of its keys that
- * differ from the name of their option to that name.
+ * The sections that a configuration file may have, as TensorRT-LLM's file (`--extra_llm_api_options`) has them. A key in a
+ * section is the name of an option. A section lists the keys for which the option has another name: `dtype` in
+ * `kv_cache_config` is the option `kv-cache-dtype`.
  */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   kv_cache_config: { dtype: "kv-cache-dtype" },
