@@ -1,6 +1,6 @@
 /**
- * Returns the keys that users write in files of fixtures, of fault plans and of scripts. A reader of these files refuses an
- * unknown key and names the keys that it takes, so each part of a file is read once with an unknown key.
+ * Finds the keys that users may write in YAML files: fixtures, fault plans and scripts. To learn the keys of a part of a file,
+ * it lets the reader read that part with a key that does not exist. The reader's error then names the keys that exist.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

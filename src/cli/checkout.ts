@@ -37,6 +37,9 @@ export function ownCommand(): string {
 
 /** A path below the current folder is shorter when it is relative. Without a slash, a shell would search `PATH`. */
 function pathOf(program: string): string {
-  const path = relative(process.cwd(), program);
+  let path = "..";
+  try {
+    path = relative(process.cwd(), program);
+  } catch {} // The current folder was deleted.
   return shellWord(path.startsWith("..") ? program : `./${path}`);
 }

@@ -43,7 +43,7 @@ export interface StepLine {
   readonly writeStartUs: number | null;
   /** Time when the server had written the step's last token. null: the log was closed before that. */
   readonly writeEndUs: number | null;
-  /** Tokens of the step. */
+  /** Number of tokens that the step gave to all requests. */
   readonly tokens: number;
   /** Requests that were preempted by the plan of this step. */
   readonly preemptions: number;
@@ -58,7 +58,7 @@ export interface StepLine {
 /** A generation that ended. null: the event has not happened. */
 export interface RequestLine {
   readonly type: "request";
-  /** Index of its engine. */
+  /** Index of the engine that ran the request. */
   readonly engine: number;
   /** Order of submission to this engine, from 0. A missing number is a lost row or a refused request. */
   readonly order: number;
@@ -70,7 +70,7 @@ export interface RequestLine {
   readonly queuedUs: number | null;
   /** Time when the scheduler's first plan that includes the request was due. */
   readonly scheduledUs: number | null;
-  /** Time when its first token was due. */
+  /** Time when the first token of the request was due. */
   readonly prefillEndUs: number | null;
   /** Time when the request ended: the due time of its last step, or the moment of an abort. */
   readonly endUs: number | null;
@@ -90,7 +90,7 @@ export interface RequestLine {
   readonly bytes: number;
   /** The client's `X-Request-Id`, or a generated id. null for `/v1/responses` and `replay`. */
   readonly requestId: string | null;
-  /** Time when its first token had been handed to the socket. */
+  /** Time when the first token of the request had been handed to the socket. */
   readonly firstWrittenUs: number | null;
   /** Time when its last token had been handed to the socket. */
   readonly lastWrittenUs: number | null;
@@ -100,7 +100,7 @@ export interface RequestLine {
   readonly preemptions: number;
   /** The first 1,024 preemptions: `us`, `resumedUs`, `cachedTokens`. */
   readonly preempted: readonly PreemptedEntry[];
-  /** Steps that gave it tokens. Tokens came in steps `first` to `first + steps - 1`, one per step or `width` per step. */
+  /** Steps that gave tokens to the request. Tokens came in steps `first` to `first + steps - 1`, one per step or `width` per step. */
   readonly runs: readonly (readonly [first: number, steps: number, width?: number])[];
   /** Number of further runs, which the row leaves out. */
   readonly droppedRuns: number;

@@ -32,3 +32,10 @@ test("a printed command starts the program from the folder in which it was print
     rmSync(folder, { recursive: true });
   }
 }, 60_000);
+
+test("the program is named in a folder that was deleted, too", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-deleted-"));
+  const words = `cd "${folder}" && rmdir "${folder}" && exec "${process.execPath}" "${main}" timing list`;
+  const list = await Bun.$`sh -c ${words}`.text();
+  expect(list).toContain(`To plot a preset: ${join(root, "bin/understudy")} timing show PRESET`);
+});

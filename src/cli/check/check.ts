@@ -114,7 +114,10 @@ function optionsOf(values: CheckValues): CheckOptions {
 /** Maximum size in bytes of the file of --names, which needs only a few names. */
 const NAMES_MAX_BYTES = 1024 * 1024;
 
-/** Reads the file of `--names`, which maps our names of metrics to the user's. Throws a `TraceError` if it is not such a file. */
+/**
+ * Reads the JSON file of `--names`. Its keys are names of metrics that a law has, and each value is the name that the checked
+ * page uses instead. Throws a `TraceError` if the file cannot be read or has another form.
+ */
 function readNames(path: string): NameMap {
   const { bytes, why } = readFile(path, NAMES_MAX_BYTES);
   if (bytes === null) throw new TraceError(`--names: ${why.replace("; raise --max-mb to read it", "")}`);

@@ -3,6 +3,7 @@
  * accepted too.
  */
 import type { Node } from "yaml";
+import { yamlMapping } from "../options/config-file.ts";
 import { type OptionInput, optionInput, SERVE, type UsageError, unknown, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
@@ -25,20 +26,14 @@ export function fromYaml(config: KeyInput | null, readFile: (path: string) => st
 }
 
 function parse(text: string, path: string): YamlInput | UsageError {
-  const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const lineAt = (offset: number) => `${path}:${lines.linePos(offset).line}`;
-  const broken = document.errors[0];
-  if (broken) return { error: `${lineAt(broken.pos[0])}: not YAML: ${broken.message.replaceAll("\n", " ")}` };
-  if (document.contents === null) return { said: new Map(), ours: [] };
-  if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
+  const mapping = yamlMapping(text, path);
+  if ("error" in mapping) return mapping;
+  const { document, pairs, keyOf: keyAt } = mapping;
   const said = new Map<string, KeyInput>();
   const ours: OptionInput[] = [];
-  for (const { key, value } of document.contents.items) {
-    const name = String(isScalar(key) ? key.value : key);
-    const where = `${lineAt((key as Node).range![0])}: ${name}`;
-    const texts = textsOf((value as Node | null)?.toJS(document));
+  for (const pair of pairs) {
+    const { name, where } = keyAt(pair);
+    const texts = textsOf((pair.value as Node | null)?.toJS(document));
     const found = lookup(name);
     const its = keyOf(name);
     const isSwitch = its && (its.key.takes === "switch" || its.key.takes === "toggle");

@@ -1,7 +1,7 @@
 /** `understudy health`: asks a server whether it is ready, with --wait until it is. Prints one line and sets the exit code. */
 
-import { readFileSync } from "node:fs";
 import { WallClock } from "../../base/clock.ts";
+import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import type { FetchOptions } from "../../tools/load/server.ts";
 import { takeOptions } from "../options/take-options.ts";
 import { printErrorLine, printText } from "../print.ts";
@@ -53,9 +53,9 @@ function fetchOptionsOf(values: HealthValues): FetchOptions | { readonly error: 
   const file = values["ssl-ca-certs"];
   let ca: string | undefined;
   try {
-    if (file !== undefined) ca = readFileSync(file, "utf8");
+    if (file !== undefined) ca = textAtMost(file, NAMED_FILE_BYTES_MOST);
   } catch (failure) {
-    return { error: `--ssl-ca-certs ${file}: cannot be read (${(failure as { code?: string }).code ?? failure})` };
+    return { error: `--ssl-ca-certs ${file}: cannot be read (${(failure as { code?: string }).code ?? (failure as Error).message})` };
   }
   return {
     headers: key === undefined ? {} : { Authorization: `Bearer ${key}` },

@@ -3,7 +3,7 @@
  * proposes nothing, bash completes names of files.
  */
 
-import { COMMAND_NAMES, COMMANDS, type CommandEntry, completedFlags, TRITON } from "./commands.ts";
+import { COMMANDS, COMMANDS_ONCE, type CommandEntry, completedFlags, TRITON } from "./commands.ts";
 
 export function bashScript(): string {
   const values = COMMANDS.flatMap(valueCases);
@@ -24,7 +24,7 @@ _understudy() {
     esac
   done
   if [ -z "$command" ]; then
-    COMPREPLY=($(compgen -W '${COMMAND_NAMES.join(" ")}' -- "$cur"))
+    COMPREPLY=($(compgen -W '${COMMANDS_ONCE.map(({ name }) => name).join(" ")}' -- "$cur"))
     return
   fi
   if [ "\${cur#-}" = "$cur" ]; then

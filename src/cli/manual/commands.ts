@@ -33,7 +33,7 @@ export const SHELLS = ["bash", "zsh", "fish"] as const;
 /** Name of the entry of Triton's role, whose options are other than those of `serve`. */
 export const TRITON = "serve --role triton";
 
-const json: Options = { json: { ...onlyOn, group: "Output", default: "false", about: "Print JSON." } };
+const json: Options = { json: { ...onlyOn, group: "Output", about: "Print JSON." } };
 const role: OptionRow = { ...serveOptions.role, choices: ROLE_NAMES };
 
 const WITH_OPTIONS: readonly CommandEntry[] = [
@@ -108,7 +108,7 @@ const WITH_OPTIONS: readonly CommandEntry[] = [
   { name: "version", takes: "", about: "Prints the version.", options: {}, words: [] },
 ];
 
-const names = WITH_OPTIONS.map(({ name }) => name).filter((name) => name !== TRITON);
+const isCommand = ({ name }: CommandEntry) => name !== TRITON;
 
 export const COMMANDS: readonly CommandEntry[] = [
   ...WITH_OPTIONS,
@@ -117,18 +117,20 @@ export const COMMANDS: readonly CommandEntry[] = [
     takes: "[COMMAND]",
     about: "Prints a list of commands, or the options of a command.",
     options: {},
-    words: names,
+    words: WITH_OPTIONS.filter(isCommand).map(({ name }) => name),
   },
 ];
 
-/** Names of the commands, each once. */
-export const COMMAND_NAMES: readonly string[] = [...names, "help"];
+/** Each command once, without the entry of Triton's role. */
+export const COMMANDS_ONCE: readonly CommandEntry[] = COMMANDS.filter(isCommand);
 
 export interface CompletedFlag {
   readonly flag: string;
   readonly row: OptionRow;
   /** True if a value follows the flag. */
   readonly takesValue: boolean;
+  /** First sentence of the option's effect, without a final dot. */
+  readonly brief: string;
 }
 
 /** Returns the flags that a shell can complete for a command. A toggle has two flags. */
@@ -137,11 +139,10 @@ export function completedFlags({ options, takesServeOptions }: CommandEntry): re
   const flags = Object.entries<OptionRow>(all).flatMap(([name, row]) => {
     const takesValue = row.arity !== "toggle" && row.arity !== "switch";
     const forms = row.arity === "toggle" ? [name, `no-${name}`] : [name];
-    return forms.map((form) => ({ flag: `--${form}`, row, takesValue }));
+    return forms.map((form) => ({ flag: `--${form}`, row, takesValue, brief: briefOf(row) }));
   });
-  const help = { ...onlyOn, group: "", default: "false", about: "Print the options." };
-  return [...flags, { flag: "--help", row: help, takesValue: false }];
+  const about = "Print the options";
+  return [...flags, { flag: "--help", row: { ...onlyOn, group: "", about }, takesValue: false, brief: about }];
 }
 
-/** Returns the first sentence of an option's effect, without a final dot, as completion lists show it. */
-export const briefOf = ({ about }: OptionRow): string => about.split(/(?<=\w)[.:;] /)[0]!.replace(/\.$/, "");
+const briefOf = ({ about }: OptionRow): string => about.split(/(?<=\w)[.:;] /)[0]!.replace(/\.$/, "");

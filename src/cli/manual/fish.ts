@@ -1,20 +1,11 @@
 /** Writes the completion script for fish. */
 
-import {
-  briefOf,
-  COMMAND_NAMES,
-  COMMANDS,
-  type CommandEntry,
-  type CompletedFlag,
-  completedFlags,
-  TRITON,
-} from "./commands.ts";
+import { COMMANDS, COMMANDS_ONCE, type CommandEntry, type CompletedFlag, completedFlags, TRITON } from "./commands.ts";
 
 export function fishScript(): string {
-  const names = COMMAND_NAMES.map((name) => {
-    const { about } = COMMANDS.find((entry) => entry.name === name)!;
-    return `complete -c understudy -n '__understudy_is ""' -f -a ${name} -d ${quoted(about)}`;
-  });
+  const names = COMMANDS_ONCE.map(
+    ({ name, about }) => `complete -c understudy -n '__understudy_is ""' -f -a ${name} -d ${quoted(about)}`,
+  );
   return `# Completion of understudy for fish. Made by: understudy completion fish
 function __understudy_is --argument-names wanted
     set -l words (commandline -opc)[2..-1]
@@ -34,9 +25,9 @@ function linesOf(entry: CommandEntry): string[] {
   return entry.words === undefined ? flags : [...flags, `${at} -f -a ${quoted(entry.words.join(" "))}`];
 }
 
-function lineOf({ flag, row, takesValue }: CompletedFlag): string {
+function lineOf({ flag, row, takesValue, brief }: CompletedFlag): string {
   const values = row.choices === undefined ? "-r -F" : `-x -a ${quoted(row.choices.join(" "))}`;
-  return `-l ${flag.slice(2)}${takesValue ? ` ${values}` : ""} -d ${quoted(briefOf(row))}`;
+  return `-l ${flag.slice(2)}${takesValue ? ` ${values}` : ""} -d ${quoted(brief)}`;
 }
 
 const quoted = (text: string) => `'${text.replace(/['\\]/g, "\\$&")}'`;

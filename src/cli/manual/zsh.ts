@@ -1,14 +1,6 @@
 /** Writes the completion script for zsh, in the form of its function `_arguments`. */
 
-import {
-  briefOf,
-  COMMAND_NAMES,
-  COMMANDS,
-  type CommandEntry,
-  type CompletedFlag,
-  completedFlags,
-  TRITON,
-} from "./commands.ts";
+import { COMMANDS, COMMANDS_ONCE, type CommandEntry, type CompletedFlag, completedFlags, TRITON } from "./commands.ts";
 
 export function zshScript(): string {
   return `#compdef understudy
@@ -17,7 +9,7 @@ _understudy() {
   local command=$words[2]
   if ((CURRENT == 2)); then
     local -a commands=(
-${COMMAND_NAMES.map((name) => `      ${quoted(`${name}:${aboutOf(name)}`)}`).join("\n")}
+${COMMANDS_ONCE.map(({ name, about }) => `      ${quoted(`${name}:${about}`)}`).join("\n")}
     )
     _describe -t commands command commands
     return
@@ -33,15 +25,13 @@ if [[ $funcstack[1] == _understudy ]]; then _understudy "$@"; else compdef _unde
 `;
 }
 
-const aboutOf = (name: string) => COMMANDS.find((entry) => entry.name === name)!.about;
-
 function branchOf(entry: CommandEntry): string {
   const specs = [...completedFlags(entry).map(specOf), argumentOf(entry)];
   return `    '${entry.name}')\n      _arguments \\\n${specs.map((spec) => `        ${quoted(spec)}`).join(" \\\n")} ;;`;
 }
 
-function specOf({ flag, row, takesValue }: CompletedFlag): string {
-  const about = briefOf(row).replace(/[[\]:\\]/g, "\\$&");
+function specOf({ flag, row, takesValue, brief }: CompletedFlag): string {
+  const about = brief.replace(/[[\]:\\]/g, "\\$&");
   if (!takesValue) return `${flag}[${about}]`;
   const values = row.choices === undefined ? "_files" : `(${row.choices.join(" ")})`;
   return `*${flag}=[${about}]:${row.metavar.replace(/[:\\]/g, "\\$&")}:${values}`;

@@ -2,7 +2,7 @@
  * Reads options from the YAML file of --config. Its keys are those of the file of `vllm serve --config`: flags without leading
  * dashes.
  */
-import type { Node, Pair, Scalar, YAMLMap } from "yaml";
+import type { Document, Node, Pair, Scalar, YAMLMap } from "yaml";
 import {
   type Command,
   inRole,
@@ -18,8 +18,9 @@ import { type Option, ownValue } from "./option.ts";
 import { tritonKey } from "./triton-server-config.ts";
 
 /**
- * Sections of TensorRT-LLM's configuration file (`--extra_llm_api_options`), by name. A section maps those of its keys that
- * differ from the name of their option to that name.
+ * The sections that a configuration file may have, as TensorRT-LLM's file (`--extra_llm_api_options`) has them. A key in a
+ * section is the name of an option. A section lists the keys for which the option has another name: `dtype` in
+ * `kv_cache_config` is the option `kv-cache-dtype`.
  */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   kv_cache_config: { dtype: "kv-cache-dtype" },
@@ -31,22 +32,14 @@ const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
  * file may set the role.
  */
 export function parseConfigFile(text: string, path: string, role?: string): readonly OptionInput[] | UsageError {
-  // Load the YAML library only if there is a file, because loading takes longer than the rest of the configuration.
-  const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const lineAt = (offset: number) => `${path}:${lines.linePos(offset).line}`;
-
-  const broken = document.errors[0];
-  if (broken) return { error: `${lineAt(broken.pos[0])}: not YAML: ${broken.message.replaceAll("\n", " ")}` };
-  if (document.contents === null) return [];
-  if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
-
-  const ownRole = document.contents.get("role");
-  const roleName = role ?? (typeof ownRole === "string" ? ownRole : undefined);
+  const mapping = yamlMapping(text, path);
+  if ("error" in mapping) return mapping;
+  const { isMap, isScalar } = require("yaml") as typeof import("yaml");
+  const { pairs, keyOf } = mapping;
+  const roleName = role ?? roleOf(mapping)?.role;
   const command = inRole(SERVE, roleName);
   const isTriton = roleName === "triton";
-  return optionsIn(document.contents.items);
+  return optionsIn(pairs);
 
   function optionsIn(
     items: readonly Pair[],
@@ -63,12 +56,9 @@ export function parseConfigFile(text: string, path: string, role?: string): read
     return said;
   }
 
-  function optionOf(
-    { key, value }: Pair,
-    names: Readonly<Record<string, string>>,
-  ): readonly OptionInput[] | UsageError {
-    const name = String(isScalar(key) ? key.value : key);
-    const where = `${lineAt((key as Node).range![0])}: ${name}`;
+  function optionOf(pair: Pair, names: Readonly<Record<string, string>>): readonly OptionInput[] | UsageError {
+    const { value } = pair;
+    const { name, where } = keyOf(pair);
     const found = isTriton ? tritonKey(name, where) : serveKey(ownValue(names, name) ?? name, where, command);
     if ("error" in found) return found;
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
@@ -103,12 +93,71 @@ function serveKey(name: string, where: string, command: Command): FoundOption | 
   return found ?? unknown(where, "key", name, command);
 }
 
+export interface YamlMapping {
+  readonly document: Document;
+  /** Pairs of the mapping. Empty if the file is empty. */
+  readonly pairs: readonly Pair[];
+  /** Returns the name and the place of a pair's key, for messages. */
+  readonly keyOf: (pair: Pair) => { readonly name: string; readonly where: string };
+}
+
+/**
+ * Parses a configuration file as a YAML mapping: our own file, and that of llm-d-inference-sim. `path`: path of the file, for
+ * messages. Finds keys that are written twice, because the YAML library compares each key with every other key and then needs
+ * minutes for 100,000 keys.
+ */
+export function yamlMapping(text: string, path: string): YamlMapping | UsageError {
+  // Load the YAML library only if there is a file, because loading takes longer than the rest of the configuration.
+  const { LineCounter, isMap, isScalar, parseDocument, visit } = require("yaml") as typeof import("yaml");
+  const lines = new LineCounter();
+  // Without a log level, the library prints a warning about a key that is a list.
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    uniqueKeys: false,
+    logLevel: "error",
+  });
+  const lineAt = (offset: number) => `${path}:${lines.linePos(offset).line}`;
+  const broken = document.errors[0];
+  if (broken) {
+    const why = broken.code === "MULTIPLE_DOCS" ? "more than one document" : broken.message.replaceAll("\n", " ");
+    return { error: `${lineAt(broken.pos[0])}: not YAML: ${why}` };
+  }
+  const repeated: Node[] = [];
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<unknown>();
+      for (const { key } of items) if (isScalar(key) && seen.size === seen.add(key.value).size) repeated.push(key);
+    },
+  });
+  const [second] = repeated;
+  if (second !== undefined) return { error: `${lineAt(second.range![0])}: not YAML: the key is written twice` };
+  const { contents } = document;
+  if (contents !== null && !isMap(contents))
+    return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
+  const keyOf = ({ key }: Pair) => {
+    const name = String(isScalar(key) ? key.value : key);
+    return { name, where: `${lineAt((key as Node).range![0])}: ${name}` };
+  };
+  return { document, pairs: contents?.items ?? [], keyOf };
+}
+
+interface RoleInFile {
+  readonly role: string;
+  /** Place of the key, for messages. */
+  readonly where: string;
+}
+
 /** Returns the value of the key `role`, or undefined if the file lacks the key or is no mapping. */
-export function roleInFile(text: string): string | undefined {
-  const { isMap, parseDocument } = require("yaml") as typeof import("yaml");
-  const { contents } = parseDocument(text, { prettyErrors: false });
-  const role = isMap(contents) ? contents.get("role") : undefined;
-  return typeof role === "string" ? role : undefined;
+export function roleInFile(text: string, path: string): RoleInFile | undefined {
+  const mapping = yamlMapping(text, path);
+  return "error" in mapping ? undefined : roleOf(mapping);
+}
+
+function roleOf({ pairs, keyOf }: YamlMapping): RoleInFile | undefined {
+  const pair = pairs.find((candidate) => keyOf(candidate).name === "role");
+  const role = (pair?.value as Partial<Scalar> | null | undefined)?.value;
+  return pair && typeof role === "string" ? { role, where: keyOf(pair).where } : undefined;
 }
 
 function scalarText({ value, source }: Scalar, { metavar }: Option): string | undefined {

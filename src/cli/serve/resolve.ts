@@ -85,10 +85,13 @@ function resolveSources(argv: readonly string[], env: Environment, readFile: (pa
   if ("error" in compat) return compat;
   if (compat.name !== undefined) return resolveCompat(compat.rest, env, readFile);
   const role = takeFlag(argv, "role", env.UNDERSTUDY_ROLE);
-  const roleName = role.value ?? roleInConfigFile(takeFlag(argv, "config", env.UNDERSTUDY_CONFIG).value, readFile);
-  if (roleName === "triton") return resolveTriton(role.rest, env, readFile);
-  if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
-    return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
+  const source =
+    role.value === undefined
+      ? roleInConfigFile(takeFlag(argv, "config", env.UNDERSTUDY_CONFIG).value, readFile)
+      : { role: role.value, where: role.given ? "--role" : "UNDERSTUDY_ROLE" };
+  if (source?.role === "triton") return resolveTriton(role.rest, env, readFile);
+  if (source !== undefined && !ROLE_NAMES.some((name) => name === source.role))
+    return wrongValue(source.where, ROLE_NAMES.join(" or "), source.role);
   const flags = parseFlags(argv, inRole({ ...SERVE, abbreviates: true }, role.value));
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
@@ -133,9 +136,9 @@ function resolveTriton(argv: readonly string[], env: Environment, readFile: (pat
 }
 
 /** Returns the role that the configuration file sets. Returns undefined if it sets none or cannot be read. */
-function roleInConfigFile(path: string | undefined, readFile: (path: string) => string): string | undefined {
+function roleInConfigFile(path: string | undefined, readFile: (path: string) => string) {
   try {
-    return path === undefined ? undefined : roleInFile(readFile(path));
+    return path === undefined ? undefined : roleInFile(readFile(path), path);
   } catch {
     return undefined;
   }

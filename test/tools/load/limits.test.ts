@@ -276,6 +276,8 @@ test("a file that an option names is read within a limit", async () => {
     ["serve", "--port", "0", "--fault-plan", path],
     ["proxy", "--to", "http://127.0.0.1:9", "--port", "0", "--fault-plan", path],
     ["timing", "fit", "--config", path, path],
+    ["health", "--ssl-ca-certs", path],
+    ["health", "--ssl-ca-certs", "/dev/zero"],
   ]) {
     const child = Bun.spawn([process.execPath, main, ...command], { stdout: "ignore", stderr: "pipe" });
     const output = await new Response(child.stderr).text();

@@ -7,7 +7,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
 import type { SamplingDefaults } from "./sampling-defaults.ts";
 
-/** Lists in a request that name tokens by id. `lists.ts` has checked them and removed repeated ids. */
+/** Lists in a request that name tokens by id, as `lists.ts` leaves them: checked and shortened. */
 export interface IdLists {
   /** Effect of `logit_bias`. Null: absent. */
   readonly logitBias: LogitBias | null;
