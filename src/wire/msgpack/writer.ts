@@ -102,9 +102,12 @@ export class MsgpackWriter {
     else this.#sized(FirstByte.Array16, length);
   }
 
-  /** Begins a map. The caller writes `size` keys next, each followed by its value. */
-  map(size: number): void {
-    if (size < 16) this.#byte(Fix.Map + size);
+  /**
+   * Begins a map. The caller writes `size` keys next, each followed by its value. `most`: number of fields of the struct, if
+   * those at their default are left out, because msgspec chooses the form of the head by it.
+   */
+  map(size: number, most = size): void {
+    if (most < 16) this.#byte(Fix.Map + size);
     else this.#sized(FirstByte.Map16, size);
   }
 

@@ -9,6 +9,9 @@ const FRAME_BYTES_LEAST = 256;
 /** Extension type of raw bytes. */
 const RAW = 3;
 
+/** Size of a number of each type. */
+const BYTES_OF_NUMBER = 4;
+
 export interface ArrayOfNumbers {
   /** Name of the type: numpy's for `"<i4"` and `"<f4"`, torch's for `"int32"` and `"float32"`. */
   readonly type: "<i4" | "<f4" | "int32" | "float32";
@@ -18,6 +21,8 @@ export interface ArrayOfNumbers {
 }
 
 export const numberArray: WriteValue<ArrayOfNumbers> = ({ body, frames }, { type, shape, data }) => {
+  const bytes = shape.reduce((product, size) => product * size, BYTES_OF_NUMBER);
+  if (bytes !== data.length) throw new RangeError(`${type}[${shape}] takes ${bytes} bytes, not ${data.length}`);
   body.array(3);
   body.text(type);
   body.array(shape.length);

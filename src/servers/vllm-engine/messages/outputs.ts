@@ -12,7 +12,7 @@ import {
   writeBoolean,
   writeCount,
   writeFloat,
-  writeInteger,
+  writeIntegerOf,
   writeJson,
   writeJsonObject,
   writeListOf,
@@ -162,8 +162,10 @@ const logprobsArrays =
     for (let left = extra; left > 0; left--) into.body.nil();
   };
 
-const stopReason: WriteValue<number | string> = ({ body }, value) =>
-  typeof value === "string" ? body.text(value) : body.int(value);
+const writeTokenId = writeIntegerOf(0, 2 ** 32 - 1);
+
+const stopReason: WriteValue<number | string> = (into, value) =>
+  typeof value === "string" ? into.body.text(value) : writeTokenId(into, value);
 
 const utilityOutput: WriteValue<UtilityOutput> = (into, { call_id, failure, result }) => {
   into.body.array(3);
@@ -178,13 +180,20 @@ const utilityOutput: WriteValue<UtilityOutput> = (into, { call_id, failure, resu
 
 const OUTPUT_FIELDS: { readonly [K in keyof EngineCoreOutput]: WriteValue<EngineCoreOutput[K]> } = {
   request_id: writeString,
-  new_token_ids: writeListOf(writeInteger),
+  new_token_ids: writeListOf(writeTokenId),
   new_logprobs: writeNullable(logprobsArrays(1)),
   new_prompt_logprobs_tensors: writeNullable(logprobsArrays(2)),
   pooling_output: writeNull,
-  finish_reason: writeNullable<OutputFinish>(writeInteger),
+  finish_reason: writeNullable<OutputFinish>(writeIntegerOf(OutputFinish.Stop, OutputFinish.Repetition)),
   stop_reason: writeNullable(stopReason),
-  events: writeNullable(writeListOf(writeStruct<EngineCoreEvent>({ type: writeInteger, timestamp: writeFloat }))),
+  events: writeNullable(
+    writeListOf(
+      writeStruct<EngineCoreEvent>({
+        type: writeIntegerOf(EventType.Queued, EventType.Preempted),
+        timestamp: writeFloat,
+      }),
+    ),
+  ),
   kv_transfer_params: writeNullable(writeJsonObject),
   ec_transfer_params: writeNullable(writeJsonObject),
   trace_headers: writeNullable(writeJsonObject),
@@ -234,6 +243,8 @@ export class OutputsWriter {
 
   /** Returns the frames of a message. The first one is overwritten by the next message. */
   frames(outputs: EngineCoreOutputs): Uint8Array[] {
+    if (outputs.utility_output !== null && outputs.outputs.length > 0)
+      throw new RangeError("a utility answer must be alone in its message");
     const into: MessageWriter = { body: this.#body, frames: [] };
     this.#body.reset();
     this.#outputs(into, outputs);

@@ -12,7 +12,19 @@ export type WriteValue<T> = (into: MessageWriter, value: T) => void;
 export const writeString: WriteValue<string> = ({ body }, value) => body.text(value);
 export const writeBoolean: WriteValue<boolean> = ({ body }, value) => body.bool(value);
 export const writeInteger: WriteValue<number | bigint> = ({ body }, value) => body.int(value);
-export const writeFloat: WriteValue<number> = ({ body }, value) => body.float64(value);
+/** Writes a float. Throws a `RangeError` for a value that is no finite number. */
+export const writeFloat: WriteValue<number> = ({ body }, value) => {
+  if (!Number.isFinite(value)) throw new RangeError(`${value} is not a finite number`);
+  body.float64(value);
+};
+
+/** Returns a writer of integers from `least` to `most`. It throws a `RangeError` for others. */
+export const writeIntegerOf =
+  (least: number, most: number): WriteValue<number> =>
+  ({ body }, value) => {
+    if (!(value >= least && value <= most)) throw new RangeError(`${value} is not ${least} to ${most}`);
+    body.int(value);
+  };
 
 /** Writes a count. A negative one becomes 0, because `vllm-rs` 0.33.0 never answers again after it has read one. */
 export const writeCount: WriteValue<number> = ({ body }, value) => body.int(Math.max(0, value));

@@ -85,3 +85,34 @@ test("a negative count is written as 0, and a token that is no integer is not se
   const wrong = { ...output, new_token_ids: [null as unknown as number] };
   expect(() => writer.frames({ ...PLAIN_OUTPUTS, timestamp: 1, outputs: [wrong] })).toThrow(RangeError);
 });
+
+test("a value that would end a front end for good is not sent, and the next message is whole", () => {
+  const writer = new OutputsWriter(layout);
+  const numbers = { type: "<i4", shape: [2, 3], data: new Uint8Array(23) } as const;
+  const send = (output: object, message: object = {}) => {
+    const outputs = [{ ...PLAIN_OUTPUT, request_id: "r", new_token_ids: [1], ...output }];
+    return writer.frames({ ...PLAIN_OUTPUTS, timestamp: 1, outputs, ...message });
+  };
+  const whole = Buffer.from(send({})[0]!);
+  for (const [output, message] of [
+    [{ finish_reason: 9 }, {}],
+    [{ events: [{ type: 4, timestamp: 1 }] }, {}],
+    [{ events: [{ type: 1 }] }, {}],
+    [{ new_token_ids: [-5] }, {}],
+    [{ stop_reason: -5 }, {}],
+    [{ new_logprobs: { token_ids: numbers, logprobs: numbers, ranks: numbers } }, {}],
+    [{}, { timestamp: Number.NaN }],
+    [{}, { timestamp: null }],
+    [{}, { utility_output: { call_id: 1, failure: null, result: null } }],
+  ] as const) {
+    expect(() => send(output, message)).toThrow(RangeError);
+    expect(send({})[0]).toEqual(whole);
+  }
+});
+
+test("the head of a map has the form of the struct's fields, like msgspec without defaults", () => {
+  const writer = new MsgpackWriter();
+  writer.map(2, 16);
+  writer.map(2, 15);
+  expect(writer.copy().toString("hex")).toBe("de000282");
+});
