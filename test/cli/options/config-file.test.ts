@@ -77,6 +77,6 @@ test.each([
 
 test("a file with an unknown role is refused with all roles", () => {
   expect(resolveServeConfig(["--config=f.yaml"], {}, () => "port: 1\nrole: sglang")).toEqual({
-    error: 'f.yaml:2: role: takes vllm or triton or trtllm-serve, not "sglang"',
+    error: 'f.yaml:2: role: takes vllm or triton or trtllm-serve or vllm-engine, not "sglang"',
   });
 });
