@@ -64,6 +64,24 @@ describe.skipIf(!isHere())("behind vllm-rs", () => {
     expect(answers[1]).toEqual(answers[0]!);
   });
 
+  test("the front end's page has the engine's times and counts", async () => {
+    await eventsOf(await post("/v1/chat/completions", { ...CHAT, max_tokens: 21, ignore_eos: true }));
+    const [theirs, ours] = await Promise.all(
+      [front.url, front.engine.url].map(async (url) => {
+        const page = await (await fetch(`${url}/metrics`)).text();
+        return (name: string) => Number(new RegExp(`^vllm:${name}(?:\\{.*\\})? (\\S+)$`, "m").exec(page)?.[1]);
+      }),
+    );
+    const same = ["prompt_tokens_total", "generation_tokens_total", "prefix_cache_queries_total"];
+    const timed = ["request_queue_time_seconds", "request_prefill_time_seconds", "request_decode_time_seconds"];
+    for (const name of [...same, ...timed.map((family) => `${family}_count`)])
+      expect([name, theirs!(name)]).toEqual([name, ours!(name)]);
+    expect(theirs!("num_requests_running")).toBe(0);
+    // Every step of this timing takes 5 ms after the first.
+    const family = "inter_token_latency_seconds";
+    expect(theirs!(`${family}_sum`) / theirs!(`${family}_count`)).toBeCloseTo(0.005, 6);
+  });
+
   test("a client that leaves ends its request in the engine", async () => {
     const leaving = new AbortController();
     const answer = await post("/v1/chat/completions", { ...CHAT, max_tokens: 900, ignore_eos: true }, leaving.signal);

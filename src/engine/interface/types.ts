@@ -157,6 +157,8 @@ export interface TimelineFacts {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly preemptions: number;
+  /** Time, time of re-admission (NaN: not yet) and cached tokens of each preemption that is kept. */
+  readonly preempted: readonly number[];
   /** As of the last `settleLate`. */
   readonly lateSteps: number;
   readonly rebasedUs: number;

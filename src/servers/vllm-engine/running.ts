@@ -7,26 +7,33 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { FrontMessage } from "./messages/incoming.ts";
 import type { MessageLayout } from "./messages/layouts.ts";
 import { type EngineCoreOutput, OutputFinish, OutputsWriter, PLAIN_OUTPUT, PLAIN_OUTPUTS } from "./messages/outputs.ts";
-import type { EngineCoreRequest, SamplingParams } from "./messages/request.ts";
-import { utilityAnswer } from "./utilities.ts";
+import type { EngineCoreRequest, SamplingParams, UtilityCall } from "./messages/request.ts";
+import type { SchedulerStats } from "./messages/stats.ts";
+import { RequestFacts } from "./request-facts.ts";
+import { StepStats } from "./step-stats.ts";
+import { Utilities } from "./utilities.ts";
 
 /** Sends frames to the process of the front end with this index. */
 export type SendToFront = (client: number, frames: readonly Uint8Array[]) => void;
 
 /** The outputs of a step so far, for one process of the front end. */
 interface StepOutputs {
+  /** Due time of the step. */
+  readonly dueUs: number;
   readonly outputs: EngineCoreOutput[];
   readonly ids: Set<string>;
   readonly finished: string[];
 }
 
-type EngineKernel = Pick<Kernel, "backend" | "chance" | "config" | "metrics" | "text">;
+type EngineKernel = Pick<Kernel, "backend" | "chance" | "config" | "engines" | "metrics" | "text">;
 
 export class RunningRequests {
   readonly #writer: OutputsWriter;
   readonly #submissions = new Map<string, Submission>();
   /** Outputs that are not sent yet, by the index of their process. */
   readonly #steps = new Map<number, StepOutputs>();
+  readonly #utilities: Utilities;
+  readonly #stats: StepStats;
   #isFlushing = false;
 
   constructor(
@@ -35,7 +42,10 @@ export class RunningRequests {
     private readonly engineIndex: number,
     private readonly send: SendToFront,
   ) {
+    const { fleet } = kernel.engines;
     this.#writer = new OutputsWriter(layout);
+    this.#utilities = new Utilities(fleet);
+    this.#stats = new StepStats(() => fleet.engines[0]!.view("step"));
   }
 
   /** Number of requests that have not ended. */
@@ -51,11 +61,9 @@ export class RunningRequests {
       case "abort":
         for (const id of message.request_ids) this.#abort(id);
         break;
-      case "utility": {
-        const { call } = message;
-        this.#sendNow(call.client_index, { utility_output: utilityAnswer(call) });
+      case "utility":
+        void this.#answer(message.call);
         break;
-      }
       default:
       // An engine without collective steps needs no waking.
     }
@@ -65,6 +73,11 @@ export class RunningRequests {
   abortAll(): void {
     for (const id of [...this.#submissions.keys()]) this.#abort(id);
     this.#steps.clear();
+  }
+
+  async #answer(call: UtilityCall): Promise<void> {
+    const utility_output = await this.#utilities.answer(call);
+    this.#sendNow(call.client_index, this.kernel.backend.nowUs(), { utility_output });
   }
 
   #abort(id: string): void {
@@ -83,19 +96,27 @@ export class RunningRequests {
       this.#reject(client, id, "validation_error", generation);
       return;
     }
-    const { backend, metrics } = this.kernel;
+    const { backend, metrics, config } = this.kernel;
+    const facts = new RequestFacts(config.engine.enablePrefixCaching ? config.engine.blockSize : 0);
     const submission = backend.submit(generation, {
       streams: true,
       onTokens: (ids, at, count, finish, stopTokenId) => {
-        const tokens = Array.from(ids.subarray(at, at + count));
         if (finish === null && count === 0) return;
-        this.#output(client, {
-          ...PLAIN_OUTPUT,
-          request_id: id,
-          new_token_ids: tokens,
-          finish_reason: finish as OutputFinish | null,
-          stop_reason: stopTokenId < 0 ? null : stopTokenId,
-        });
+        const live = this.#submissions.get(id)!;
+        const { isFirst, ...told } = facts.next(live);
+        if (isFirst) this.#stats.scheduled();
+        this.#output(
+          client,
+          {
+            ...PLAIN_OUTPUT,
+            ...told,
+            request_id: id,
+            new_token_ids: Array.from(ids.subarray(at, at + count)),
+            finish_reason: finish as OutputFinish | null,
+            stop_reason: stopTokenId < 0 ? null : stopTokenId,
+          },
+          live.timeline?.stepDueUs,
+        );
         if (finish === null) return;
         this.#submissions.delete(id);
         metrics.accounting.settled(finish === Finish.Length ? "length" : finish === Finish.Stop ? "stop" : "error");
@@ -120,7 +141,7 @@ export class RunningRequests {
   }
 
   /** Adds an output to its step. The step is sent when the engine has delivered all of its tokens. */
-  #output(client: number, output: EngineCoreOutput): void {
+  #output(client: number, output: EngineCoreOutput, dueUs = this.kernel.backend.nowUs()): void {
     let step = this.#steps.get(client);
     // A second output of a request belongs to the next step.
     if (step?.ids.has(output.request_id)) {
@@ -128,7 +149,7 @@ export class RunningRequests {
       step = undefined;
     }
     if (step === undefined) {
-      step = { outputs: [], ids: new Set(), finished: [] };
+      step = { dueUs, outputs: [], ids: new Set(), finished: [] };
       this.#steps.set(client, step);
     }
     step.outputs.push(output);
@@ -138,17 +159,23 @@ export class RunningRequests {
     this.#isFlushing = true;
     queueMicrotask(() => {
       this.#isFlushing = false;
-      for (const [index, one] of this.#steps) this.#flush(index, one);
+      // The statistics travel with one message.
+      let stats: SchedulerStats | null = this.#stats.next();
+      for (const [index, one] of this.#steps) {
+        this.#flush(index, one, stats);
+        stats = null;
+      }
     });
   }
 
-  #flush(client: number, { outputs, finished }: StepOutputs): void {
+  #flush(client: number, { dueUs, outputs, finished }: StepOutputs, stats: SchedulerStats | null = null): void {
     this.#steps.delete(client);
-    this.#sendNow(client, { outputs, finished_requests: finished.length > 0 ? finished : null });
+    const finished_requests = finished.length > 0 ? finished : null;
+    this.#sendNow(client, dueUs, { outputs, finished_requests, scheduler_stats: stats });
   }
 
-  #sendNow(client: number, parts: Partial<typeof PLAIN_OUTPUTS>): void {
-    const timestamp = this.kernel.backend.nowUs() / 1e6;
+  #sendNow(client: number, nowUs: number, parts: Partial<typeof PLAIN_OUTPUTS>): void {
+    const timestamp = nowUs / 1e6;
     this.send(client, this.#writer.frames({ ...PLAIN_OUTPUTS, engine_index: this.engineIndex, timestamp, ...parts }));
   }
 }

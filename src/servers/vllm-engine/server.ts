@@ -102,7 +102,7 @@ function registrationOf({ config }: EngineKernel, statsAddress: string | null): 
     kv_cache_max_concurrency: tokens / engine.maxModelLen,
     kv_events_config: null,
     weight_transfer_backend: null,
-    enable_sleep_mode: false,
+    enable_sleep_mode: true,
     supports_draft_weight_updates: false,
     effective_attention_block_size: engine.blockSize,
     coord_store_port: 0,

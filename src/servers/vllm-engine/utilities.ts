@@ -1,19 +1,73 @@
-/** Answers the calls of a front end to functions of the engine. Source: `vllm/v1/engine/core.py`, vLLM 0.33.0. */
+/**
+ * Answers the calls of a front end to functions of the engine. Source: `EngineCore` in `vllm/v1/engine/core.py`, vLLM 0.33.0.
+ */
+import type { EngineControl } from "../../kernel/engine-control.ts";
 import type { UtilityOutput } from "./messages/outputs.ts";
 import type { UtilityCall } from "./messages/request.ts";
 
-/** Results of functions that have nothing to do here, because there are no weights, no images and no adapters. */
-const RESULTS: Readonly<Record<string, unknown>> = {
-  get_supported_tasks: ["generate"],
-  reset_mm_cache: null,
-  reset_encoder_cache: null,
-  is_sleeping: false,
-  is_scheduler_paused: false,
-  list_loras: [],
-};
+/** Parts of the engine that sleep. `wake_up` can wake each of them alone. */
+const TAGS = ["weights", "kv_cache"] as const;
+const PAUSE_MODES = ["abort", "wait", "keep"] as const;
+type PauseMode = (typeof PAUSE_MODES)[number];
 
-/** Answers a call. A function that is not known fails, because an unanswered call would hang the front end. */
-export function utilityAnswer({ call_id, method }: UtilityCall): UtilityOutput {
-  if (Object.hasOwn(RESULTS, method)) return { call_id, failure: null, result: RESULTS[method] };
-  return { call_id, failure: `Call to ${method} method failed: this engine does not have it`, result: null };
+const modeOf = (value: unknown): PauseMode => PAUSE_MODES.find((mode) => mode === value) ?? "abort";
+
+/** Functions by name. Each takes the arguments of the call and returns the result as JSON, or a promise of it. */
+type Functions = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
+
+function functionsOf(engines: EngineControl): Functions {
+  return {
+    get_supported_tasks: () => ["generate"],
+    reset_prefix_cache: (running) => engines.resetPrefixCache(running === true),
+    // There are no images, so that their caches are always empty.
+    reset_mm_cache: () => null,
+    reset_encoder_cache: () => null,
+    async pause_generation(mode, clearsCache) {
+      await engines.pause(modeOf(mode), clearsCache !== false);
+      return null;
+    },
+    async resume_scheduler() {
+      await engines.resume();
+      return null;
+    },
+    is_scheduler_paused: () => engines.paused,
+    async sleep(level, mode) {
+      const depth = typeof level === "number" ? level : 1;
+      await engines.pause(modeOf(mode), depth > 0);
+      await engines.sleeps(depth + 1, TAGS);
+      return null;
+    },
+    async wake_up(tags) {
+      const woken: readonly unknown[] = Array.isArray(tags) ? tags : TAGS;
+      const asleep = engines.asleep.filter((tag) => !woken.includes(tag));
+      if (asleep.length === 0) await engines.resume();
+      await engines.sleeps(0, asleep);
+      return asleep.length === 0;
+    },
+    is_sleeping: () => engines.asleep.length > 0,
+    list_loras: () => [],
+    profile: () => null,
+  };
+}
+
+export class Utilities {
+  readonly #functions: Functions;
+
+  constructor(engines: EngineControl) {
+    this.#functions = functionsOf(engines);
+  }
+
+  /**
+   * Calls the function. A function that is not known, or that fails, is answered with a failure, because an unanswered call
+   * would hang the front end.
+   */
+  async answer({ call_id, method, args }: UtilityCall): Promise<UtilityOutput> {
+    const failed = (why: string) => ({ call_id, failure: `Call to ${method} method failed: ${why}`, result: null });
+    if (!Object.hasOwn(this.#functions, method)) return failed("this engine does not have it");
+    try {
+      return { call_id, failure: null, result: await this.#functions[method]!(...args) };
+    } catch (error) {
+      return failed(error instanceof Error ? error.message : String(error));
+    }
+  }
 }

@@ -131,5 +131,7 @@ function refuseOther(start: Buffer): void {
   if (start[0] !== SIGNATURE[0] || (start.length > last && start[last] !== SIGNATURE[last]))
     throw new ZmtpError("the peer does not speak ZMTP 3: no greeting");
   const major = start[SIGNATURE.length];
-  if (major !== undefined && major < 3) throw new ZmtpError(`the peer speaks version ${major} of ZMTP, not version 3`);
+  // Revision 1 is version 2.0 of the protocol.
+  if (major !== undefined && major < 3)
+    throw new ZmtpError(`the peer speaks version ${major + 1} of ZMTP, not version 3`);
 }

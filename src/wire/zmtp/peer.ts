@@ -62,7 +62,10 @@ export class Peer implements DecoderEvents, TimedItem {
   constructor(
     private readonly socket: PeerSocket,
     private readonly owner: PeerOwner,
-  ) {
+  ) {}
+
+  /** Begins the handshake. */
+  greet(): void {
     this.#write([greeting(1)]);
   }
 

@@ -23,7 +23,7 @@ export interface ZmtpOptions {
   readonly timer: Required<Timer>;
   /** Identity that peers see. Default: none, so that a ROUTER makes one. */
   readonly identity?: Uint8Array;
-  /** Most messages that wait for a peer. Default: 1,000. */
+  /** Most messages that wait for a peer. Default: 1,000. 0, as in libzmq: only their bytes are limited. */
   readonly highWaterMark?: number;
   /** Receives a message. `peer`: identity of its sender, also for `sendTo`. */
   readonly onMessage?: (frames: readonly Uint8Array[], peer: Buffer) => void;
@@ -69,7 +69,7 @@ export class ZmtpSocket implements PeerOwner {
     private readonly options: ZmtpOptions,
   ) {
     this.identity = options.identity ?? null;
-    this.highWaterMark = options.highWaterMark ?? HIGH_WATER_MARK;
+    this.highWaterMark = (options.highWaterMark ?? HIGH_WATER_MARK) || Number.POSITIVE_INFINITY;
     this.#handshakes = deadlines(HANDSHAKE_S, options.timer)!;
   }
 
@@ -87,12 +87,14 @@ export class ZmtpSocket implements PeerOwner {
 
   /**
    * Listens at an address, such as `tcp://127.0.0.1:0`. Returns the address with its port. Throws a `RangeError` for a malformed
-   * address, and like `Bun.listen` if the address is in use.
+   * address, and an `Error` that names the address if it cannot be used.
    */
   bind(endpoint: string): string {
     const address = parsed(endpoint);
     const socket = this.#handlers(null);
-    const listener = "unix" in address ? Bun.listen({ ...address, socket }) : Bun.listen({ ...address, socket });
+    const listener = listening(endpoint, () =>
+      "unix" in address ? Bun.listen({ ...address, socket }) : Bun.listen({ ...address, socket }),
+    );
     this.#listeners.push(listener as Bun.SocketListener<unknown>);
     if ("unix" in address) return endpoint;
     return addressText({ hostname: address.hostname, port: (listener as Bun.TCPSocketListener<unknown>).port });
@@ -184,6 +186,8 @@ export class ZmtpSocket implements PeerOwner {
   }
 
   received(peer: Peer, frames: readonly Uint8Array[]): void {
+    // A publisher that ignores topics must not get through.
+    if (this.type === "SUB" && !this.#wanted.wants(frames[0]!)) return;
     this.options.onMessage?.(frames, this.#identities.get(peer)!);
   }
 
@@ -249,6 +253,7 @@ export class ZmtpSocket implements PeerOwner {
         socket.data = { peer };
         this.#peers.set(peer, reconnection);
         this.#handshakes.watch(peer);
+        peer.greet();
       },
       data: (socket: Connection, bytes: Uint8Array) => socket.data?.peer?.data(bytes),
       drain: (socket: Connection) => socket.data?.peer?.drain(),
@@ -265,6 +270,17 @@ function parsed(endpoint: string): ZmtpAddress {
   const address = zmtpAddress(endpoint);
   if (address === null) throw new RangeError(`${endpoint} is no address; accepted: tcp://HOST:PORT, ipc://PATH`);
   return address;
+}
+
+/** Calls `listen`. Adds the address and the reason to its error. */
+function listening<T>(endpoint: string, listen: () => T): T {
+  try {
+    return listen();
+  } catch (error) {
+    const { code } = error as { readonly code?: string };
+    const why = code === "EADDRINUSE" ? "is in use" : `cannot be used (${code ?? (error as Error).message})`;
+    throw Object.assign(new Error(`${endpoint} ${why}`), { code });
+  }
 }
 
 const keyOf = (identity: Uint8Array): string => Buffer.from(identity).toString("latin1");

@@ -106,6 +106,68 @@ test("every call is answered, alone in its message, with its id", async () => {
   ]);
 });
 
+test("the first output has the times of the queue and the prompt's use of the cache, and each message the scheduler's state", async () => {
+  const prompt = Array.from({ length: 40 }, (_, at) => at + 500);
+  for (const id of ["fresh", "cached"]) {
+    front.add(id, { max_tokens: 4 }, prompt);
+    await ended(id);
+  }
+  const [fresh, cached] = ["fresh", "cached"].map((id) => front.outputsOf(id));
+  const counts = (computed: number, found: number, created: number) => ({
+    num_prompt_tokens: 40,
+    num_computed_tokens: computed,
+    num_cached_tokens: found,
+    num_local_cached_tokens: found,
+    num_external_cached_tokens: 0,
+    num_cache_creation_tokens: created,
+  });
+  expect(fresh![0]!.prefill_stats).toEqual(counts(40, 0, 32));
+  expect(cached![0]!.prefill_stats).toEqual(counts(8, 32, 0));
+  for (const outputs of [fresh!, cached!]) {
+    const events = outputs[0]!.events as readonly { readonly type: number; readonly timestamp: number }[];
+    expect(events.map(({ type }) => type)).toEqual([1, 2]);
+    expect(events[0]!.timestamp).toBeLessThanOrEqual(events[1]!.timestamp);
+    expect(outputs.slice(1).map(({ events: later, prefill_stats }) => [later, prefill_stats])).toEqual(
+      outputs.slice(1).map(() => [null, null]),
+    );
+  }
+  const stats = front.messages.slice(-4).map(({ scheduler_stats }) => scheduler_stats as Record<string, unknown>);
+  expect(stats.map(({ num_running_reqs }) => num_running_reqs)).toEqual([1, 1, 1, 0]);
+  expect(stats[0]!.prefix_cache_stats).toMatchObject({ requests: 1, queries: 40, hits: 32 });
+  expect(stats[1]!.prefix_cache_stats).toMatchObject({ requests: 0, queries: 0, hits: 0 });
+});
+
+test("the timestamps of messages are the due times of steps, whatever the wall clock says", async () => {
+  front.add("steps", { max_tokens: 5 });
+  await ended("steps");
+  const times = front.messages.slice(-5).map(({ timestamp }) => Math.round((timestamp as number) * 1e6));
+  expect(times.slice(1).map((us, at) => us - times[at]!)).toEqual([2000, 2000, 2000, 2000]);
+});
+
+/** Returns the answer to a call. */
+async function called(method: string, ...args: readonly (boolean | number | string | null)[]): Promise<unknown> {
+  const id = front.messages.length + 1000;
+  front.call(id, method, ...args);
+  const answer = () => front.messages.find(({ utility_output: output }) => (output as unknown[] | null)?.[0] === id);
+  await front.until(() => answer() !== undefined);
+  const [, failure, result] = answer()!.utility_output as [number, string | null, [null, unknown] | null];
+  return failure ?? result![1];
+}
+
+test("the engine pauses, sleeps and empties its cache when the front end asks", async () => {
+  expect(await called("is_scheduler_paused")).toBe(false);
+  expect(await called("pause_generation", "keep", false)).toBeNull();
+  expect(await called("is_scheduler_paused")).toBe(true);
+  front.add("held", { max_tokens: 2 });
+  expect(await called("resume_scheduler")).toBeNull();
+  await ended("held");
+  expect(await called("sleep", 1, "abort")).toBeNull();
+  expect(await called("is_sleeping")).toBe(true);
+  expect(await called("wake_up", null)).toBe(true);
+  expect(await called("is_sleeping")).toBe(false);
+  expect(await called("reset_prefix_cache", false, false)).toBe(true);
+});
+
 test("a request that cannot be run gets an error", async () => {
   front.add("empty", {}, []);
   front.add("none", {}, null);

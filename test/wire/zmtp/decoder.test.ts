@@ -55,7 +55,7 @@ const long = (flags: number, length: bigint) => {
 test.each<[string, Buffer, string]>([
   ["version 1", Buffer.from("0100"), "the peer does not speak ZMTP 3: no greeting"],
   ["HTTP", Buffer.from("GET / HTTP/1.1\r\n"), "the peer does not speak ZMTP 3: no greeting"],
-  ["version 2", Buffer.from("ff00000000000000017f01", "hex"), "the peer speaks version 1 of ZMTP, not version 3"],
+  ["version 2", Buffer.from("ff00000000000000017f01", "hex"), "the peer speaks version 2 of ZMTP, not version 3"],
   ["a frame of 1 GB", Buffer.concat([...HEAD, long(2, 2n ** 30n)]), "a message of more than 67108864 bytes"],
   ["a frame of 2^63 bytes", Buffer.concat([...HEAD, long(3, 2n ** 63n)]), "a message of more than 67108864 bytes"],
   ["unknown flags", Buffer.concat([...HEAD, Buffer.from([8, 0])]), "no frame has the flags 8"],

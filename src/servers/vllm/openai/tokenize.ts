@@ -65,13 +65,12 @@ export class Tokenizer {
   tokenize(context: Context): Promise<Response> {
     const made = async (checked: CheckedFields, body: PythonDict) => {
       const { backend, text } = this.#kernel;
+      // Read now, so that the fields need not stay in memory while the prompt is encoded.
+      const withTexts = checked.get("return_token_strs") === true;
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
       // In pieces, because a chat of many messages has millions of parts.
       const ids = await inTurns(encodedPieces(text.model.encoder, parts, allowSpecial, addSpecial), backend);
-      return inTurns(
-        this.#idsAnswer(ids as Uint32Array<ArrayBuffer>, checked.get("return_token_strs") === true),
-        backend,
-      );
+      return inTurns(this.#idsAnswer(ids as Uint32Array<ArrayBuffer>, withTexts), backend);
     };
     return answered(context, this.deps, { check: (body) => checkFields(tokenizeBody, body), made });
   }
