@@ -58,7 +58,7 @@ export class FrontLink {
     );
   }
 
-  /** True once the front end knows that the engine is ready. */
+  /** True while the front end knows that the engine is ready. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -102,7 +102,10 @@ export class FrontLink {
         input.send([registration]);
         this.#joined();
       },
-      onLeave: () => this.owner.lost(),
+      onLeave: () => {
+        this.#isReady = false;
+        this.owner.lost();
+      },
       onMessage: (frames) => this.#guarded(() => this.owner.received(frontMessage(frames, this.owner.layout))),
     });
     return input;

@@ -200,6 +200,7 @@ test("a front end that has ended is joined again, and its requests have ended", 
   await front.until(() => front.outputsOf("left").length > 2);
   await front.close();
   while ((await metric("vllm:num_requests_running")) > 0) await Bun.sleep(5);
+  expect((await fetch(`${server.url}/health`)).status).toBe(503);
   front = new SmallFront(rpcPort);
   await front.until(() => front.statuses.includes("READY"));
   front.add("again", { max_tokens: 3 });
