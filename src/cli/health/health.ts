@@ -55,7 +55,9 @@ function fetchOptionsOf(values: HealthValues): FetchOptions | { readonly error: 
   try {
     if (file !== undefined) ca = textAtMost(file, NAMED_FILE_BYTES_MOST);
   } catch (failure) {
-    return { error: `--ssl-ca-certs ${file}: cannot be read (${(failure as { code?: string }).code ?? (failure as Error).message})` };
+    return {
+      error: `--ssl-ca-certs ${file}: cannot be read (${(failure as { code?: string }).code ?? (failure as Error).message})`,
+    };
   }
   return {
     headers: key === undefined ? {} : { Authorization: `Bearer ${key}` },
