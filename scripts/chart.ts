@@ -57,17 +57,17 @@ export function chartDigest(): string {
 export const valuesOf = (release: string): string =>
   isForTests(release) ? `${TEST_MANIFESTS}values-${release}.yaml` : `deploy/helm/understudy/values-${release}.yaml`;
 
-/** A Helm that was built from its Go module does not know a version of Kubernetes. */
+/** Arguments of `helm template`. They name a version of Kubernetes, because a Helm that `go install` has built knows none. */
 export const TEMPLATE = ["template", "--kube-version", "1.37.0"] as const;
 
-/** Runs Helm in the repository's root. Returns its output. Throws an error with Helm's message if it fails. */
+/** Runs `helm` with the arguments `words`, in the repository's root. Returns what it prints. Throws its message if it fails. */
 export function runHelm(helm: string, ...words: readonly string[]): string {
   const { exitCode, stdout, stderr } = Bun.spawnSync([helm, ...words], { cwd: root });
   if (exitCode !== 0) throw new Error(stderr.toString());
   return stdout.toString();
 }
 
-/** Splits the output of `helm template` into the texts of files, by path from the repository's root. */
+/** Splits the output of `helm template` into files. Returns their texts, by path from the repository's root. */
 export function manifestsOf(release: string, output: string): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
   const folder = isForTests(release) ? TEST_MANIFESTS : MANIFESTS;

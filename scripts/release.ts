@@ -126,7 +126,7 @@ function describe(facts: ReleaseFacts, version: string, folder: string, inputs: 
     lists.map((name) => [name.replace(".json", ""), JSON.parse(readFileSync(join(source, PARTS, name), "utf8"))]),
   );
   const lock = readFileSync(join(source, "bun.lock"), "utf8");
-  // Links of the changelog are relative to the repository, but the notes are shown elsewhere.
+  // The notes are copied from the changelog, whose links are relative paths. A release page needs whole addresses.
   const linked = notes.replace(/\]\((?!https?:)/g, `](${repository}/blob/v${version}/`);
   writeFileSync(join(folder, "NOTES.md"), `${linked}\n`);
   writeFileSync(

@@ -24,19 +24,19 @@ import { parametersMarkdown } from "./parameters.ts";
 import { truthTables } from "./truth-fields.ts";
 import { knownVerdicts, verdictsMarkdown } from "./verdicts.ts";
 
-/** Generated texts, by the name of their markers in the page. */
+/** Generated parts of a page. A key names the two markers in the page between which the part stands. */
 type Texts = Readonly<Record<string, string>>;
 
-/** Functions that generate all text of a file, by the path of the file. */
+/** Files that are generated as a whole: the path of each file, and the function that returns its content. */
 export const FILES: Readonly<Record<string, () => string>> = {
   "docs/understudy.1": manPage,
   "deploy/systemd/understudy.yaml": exampleConfig,
 };
 
-/** The page whose text takes some seconds to generate, because benchmarks are replayed for it. */
+/** The page whose generated parts take some seconds, because benchmarks are replayed for them. */
 export const SLOW_PAGE = "docs/explanation/timing.md";
 
-/** Functions that generate the texts of a page, by the path of the page. */
+/** Pages of which parts are generated: the path of each page, and the function that returns its parts. */
 export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/README.md": () => ({ pages: pageIndex() }),
   "docs/reference/options.md": () => ({ options: optionsMarkdown() }),

@@ -7,9 +7,9 @@ import { KINDS, type Kind, type Surface } from "./surface.ts";
 export interface SurfaceChange {
   readonly kind: Kind;
   readonly name: string;
-  /** Meaning that the recorded list has for the name, for example the type of a key. */
+  /** Meaning of the name in the recorded list, for example `number` for a JSON key. */
   readonly was: string;
-  /** Meaning that the name has in the code. Null if the name has disappeared. */
+  /** Meaning of the same name in today's code. Null if today's code lacks the name. */
   readonly now: string | null;
 }
 
@@ -19,7 +19,7 @@ export interface SurfaceChange {
 const isSame = (kind: Kind, was: string, now: string): boolean =>
   was === now || (kind === "JSON keys" && (was === "null" || now === "null"));
 
-/** Returns the names of the recorded list that have disappeared or have another meaning. */
+/** Returns the names of the recorded list that today's code lacks, or that have another meaning in it. */
 export function surfaceChanges(recorded: Surface, current: Surface): SurfaceChange[] {
   return KINDS.flatMap((kind) =>
     Object.entries(recorded[kind] ?? {}).flatMap(([name, was]) => {
@@ -29,7 +29,7 @@ export function surfaceChanges(recorded: Surface, current: Surface): SurfaceChan
   );
 }
 
-/** Returns the names that the recorded list lacks. */
+/** Returns the names of today's code that the recorded list lacks. */
 export const surfaceAdditions = (recorded: Surface, current: Surface): string[] =>
   KINDS.flatMap((kind) =>
     Object.keys(current[kind]).flatMap((name) => (name in (recorded[kind] ?? {}) ? [] : [`${kind}: ${name}`])),

@@ -75,7 +75,7 @@ const serverRows: readonly ServerRow[] = [
   return { role: role as keyof typeof APIS, flags, port: after(/^--(http-)?port$/), apis };
 });
 
-/** APIs that the first screen must name for each server. */
+/** APIs that the table on the first screen of the README must name for each server. */
 const APIS: Readonly<Record<Exclude<RoleName, "vllm-engine">, readonly string[]>> = {
   vllm: ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/metrics"],
   triton: ["KServe", "gRPC", "/v2/models/NAME/infer", "/generate", "/generate_stream", "/v1/chat/completions"],
@@ -83,7 +83,7 @@ const APIS: Readonly<Record<Exclude<RoleName, "vllm-engine">, readonly string[]>
 };
 
 test("the first screen names each server once, with its APIs", () => {
-  // An engine behind a front end has no API of its own.
+  // `serve --role vllm-engine` is missing from this table, because users call the API of the vLLM front end before it.
   expect([...serverRows.map(({ role }) => role), "vllm-engine"].toSorted()).toEqual(ROLE_NAMES.toSorted());
   for (const { role, apis } of serverRows) {
     const missing = APIS[role].filter((api) => !new RegExp(`${api}(?![\\w/])`).test(apis));
@@ -91,7 +91,7 @@ test("the first screen names each server once, with its APIs", () => {
   }
 });
 
-/** Routes below /v1 that generate nothing. */
+/** Routes below /v1 that the table need not name, because they generate no text. */
 const NO_GENERATION = ["/v1/kv_cache_hints"];
 
 test("each server of the table starts, answers its curl line, and has no other API below /v1 than the table names", async () => {

@@ -1,8 +1,8 @@
-/** Colours of the picture, in the light and the dark theme. */
+/** Colours of the demo's pictures, for the light and the dark theme. */
 
-/** Number of colours for requests. Requests that arrive one after the other have very different colours. */
+/** Number of different colours for requests. */
 const HUES = 24;
-/** Number of frames in which the colour of a returned block fades. */
+/** Number of frames of animation in which a KV block fades to the colour of a free block after its request has returned it. */
 export const FADES = 24;
 
 export interface Palette {
@@ -16,18 +16,21 @@ export interface Palette {
   readonly prompt: string;
   readonly answer: string;
   readonly blocks: string;
-  /** Colours of requests in CSS, by their number (`colorOf`). */
+  /** The HUES colours of requests, as CSS. `colorOf` returns the index for a request. */
   readonly requests: readonly string[];
   /**
-   * Colours of requests as words of image data, by fade and colour. At fade 0 all are the colour of a free block, at FADES the
-   * colour of the request.
+   * Pixels of image data with these colours, for each step of fading: `words[fade][colour]`. At fade 0 a pixel has the colour of
+   * a free block, at FADES the colour of its request.
    */
   readonly words: readonly Uint32Array[];
-  /** Colour of gaps between blocks. */
+  /** Colour of the gaps between KV blocks. */
   readonly gap: string;
 }
 
-/** Returns the number of a request's colour, from 0. `order`: number of the request in the order of arrival. */
+/**
+ * Returns the index of a request's colour. Two requests that arrive one after the other get very different colours. `order`: the
+ * request's place in the order of arrival.
+ */
 export const colorOf = (order: number) => (order * 7) % HUES;
 
 type Rgb = readonly [red: number, green: number, blue: number];
@@ -42,7 +45,7 @@ function rgbOf(hue: number, saturation: number, lightness: number): Rgb {
   return [part(0), part(8), part(4)];
 }
 
-/** Mixes two colours into a word of image data: red in the lowest byte, opaque. */
+/** Mixes two colours into a pixel of image data: red in the lowest byte, opaque. `share`: part of the second colour, 0 to 1. */
 function wordOf(from: Rgb, to: Rgb, share: number): number {
   const [red, green, blue] = from.map((part, at) => Math.round(part + (to[at]! - part) * share));
   return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0;

@@ -1,7 +1,7 @@
 /** Takes apart what a peer sends: its greeting, its commands and its messages, in pieces of any size. */
 import { Flag, GREETING_BYTES, type GreetingFacts, greetingFacts, SIGNATURE } from "./frames.ts";
 
-/** Bytes of the frames of a message together. */
+/** Maximum size of all frames of a message together. */
 const MESSAGE_BYTES_MOST = 64 * 2 ** 20;
 const FRAMES_MOST = 8192;
 const COMMAND_BYTES_MOST = 65_536;
@@ -23,35 +23,35 @@ export interface DecoderEvents {
 }
 
 export class ZmtpDecoder {
-  /** Start of a greeting or of a frame's head, that is not whole yet. */
+  /** Bytes of a greeting, or of the flags and length before a frame, whose rest has not arrived. */
   #start: Buffer = NOTHING;
   #isGreeted = false;
-  /** Flags of the frame that is read, or -1 between frames. */
+  /** Flags of the frame whose content is arriving. -1 if none is. */
   #flags = -1;
-  /** The frame so far. It grows with what arrives, because a peer may announce more than it sends. */
+  /** Content of this frame that has arrived. Grows as bytes arrive, because a peer may announce more than it sends. */
   #body: Buffer = NOTHING;
   #filled = 0;
-  /** Announced length of the frame. */
+  /** Length that the peer has announced for this frame, in bytes. */
   #length = 0;
-  /** Whole frames of the message so far. */
+  /** Frames of the unfinished message that have arrived in full. */
   #frames: Uint8Array[] = [];
-  /** Bytes of these frames. */
+  /** Size of these frames together, in bytes. */
   #bytes = 0;
 
   constructor(private readonly events: DecoderEvents) {}
 
-  /** Bytes that are held of an unfinished message. */
+  /** Memory for a message that has not arrived in full, in bytes. */
   get heldBytes(): number {
     return this.#bytes + this.#body.length + this.#start.length;
   }
 
-  /** Takes the next bytes. The caller may use their memory again. Throws a `ZmtpError`. */
+  /** Reads the next bytes of the connection. The caller may overwrite them afterwards. Throws a `ZmtpError`. */
   feed(bytes: Uint8Array): void {
     let at = 0;
     while (at < bytes.length) at = this.#flags < 0 ? this.#takeHead(bytes, at) : this.#takeBody(bytes, at);
   }
 
-  /** Reads on in a greeting or the head of a frame. Returns the offset of the next byte. */
+  /** Continues a greeting, or the flags and length before a frame. Returns the offset of the first byte after what it has read. */
   #takeHead(bytes: Uint8Array, from: number): number {
     const had = this.#start.length;
     const wanted = this.#isGreeted ? headBytes(had > 0 ? this.#start[0]! : bytes[from]!) : GREETING_BYTES;

@@ -27,13 +27,13 @@ export interface ZmtpOptions {
   readonly highWaterMark?: number;
   /** Receives a message. `peer`: identity of its sender, also for `sendTo`. */
   readonly onMessage?: (frames: readonly Uint8Array[], peer: Buffer) => void;
-  /** Called when the handshake with a peer has ended. */
+  /** Called when a peer has completed its handshake, so that messages can be exchanged with it. */
   readonly onJoin?: (peer: Buffer) => void;
-  /** Called when a connection has ended that had joined. */
+  /** Called when the connection to such a peer has ended. */
   readonly onLeave?: (peer: Buffer) => void;
-  /** Called when `send` may succeed again. */
+  /** Called when a peer has read so much of what waited for it that another message can be sent to it. */
   readonly onDrain?: () => void;
-  /** Receives a line about a peer that was refused. */
+  /** Receives a line of text about each peer whose connection we closed, with the reason. */
   readonly log?: (line: string) => void;
 }
 
@@ -48,7 +48,7 @@ type Connection = Bun.Socket<{ peer: Peer | null }>;
 export class ZmtpSocket implements PeerOwner {
   readonly identity: Uint8Array | null;
   readonly highWaterMark: number;
-  /** Messages that no peer took, or that a peer did not get because too many waited for it. */
+  /** Number of messages that were not sent to a peer, because it had gone or because too many messages waited for it. */
   dropped = 0;
   /** Peers by identity, after their handshake, in the order in which they get messages. */
   readonly #joined = new Map<string, Peer>();
@@ -57,7 +57,7 @@ export class ZmtpSocket implements PeerOwner {
   readonly #peers = new Map<Peer, Reconnection | null>();
   readonly #listeners: Bun.SocketListener<unknown>[] = [];
   readonly #handshakes: Deadlines;
-  /** Our own subscriptions. */
+  /** Topics to which we have subscribed. */
   readonly #wanted = new Topics();
   readonly #retries = new Set<() => void>();
   #made = 0;

@@ -26,7 +26,7 @@ const ended = (id: string) =>
   front.until(() => front.outputsOf(id).some(({ finish_reason }) => finish_reason !== null));
 const tokensOf = (id: string) => front.outputsOf(id).flatMap(({ new_token_ids }) => new_token_ids as number[]);
 
-/** Returns the sum of the samples of a metric of the engine. */
+/** Reads a metric from the engine's `/metrics`. Returns the sum of its samples, whatever their labels. */
 async function metric(name: string): Promise<number> {
   const page = await (await fetch(`${server.url}/metrics`)).text();
   const samples = [...page.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];

@@ -1,4 +1,7 @@
-/** Tests reading and writing MessagePack: round trips, the shortest forms, refusals, and the cost of any bytes. */
+/**
+ * Tests the reader and the writer of MessagePack. What was written is read again, and numbers and lengths have their shortest
+ * form. Malformed input is refused. CPU time and memory are in proportion to the length of the input.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeMsgpack, MsgpackError } from "../../../src/wire/msgpack/reader.ts";

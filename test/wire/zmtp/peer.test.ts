@@ -45,7 +45,7 @@ test.each(Object.keys(OTHER) as SocketType[])("any bytes are read by a peer of a
     left: () => {},
     drained: () => {},
   };
-  // The operating system accepts everything, so that only what is read is held.
+  // A socket that accepts all bytes: no output waits for it, so that the memory that is measured is that of the input.
   const socket = { write: (bytes: { readonly length: number }) => bytes.length, end: () => 0, terminate: () => {} };
   fuzz(60, stream, { usPerByte: 5, usMore: 3000, memoryPerByte: 300, memoryMore: 16_384 }, () => {
     const peer = new Peer(socket as never, owner);

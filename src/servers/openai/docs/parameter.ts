@@ -39,14 +39,14 @@ export const INT64 = "64 bits, signed";
 
 const TRUSTING = refusing("400 unless empty: needs a server that trusts its clients");
 
-/** Descriptions of the fields that have the same effect in the APIs of chats, responses and messages. */
+/** Rows of the fields that mean the same in all three: chat completions, responses and messages. */
 const IN_ALL = {
   mm_payload: { effect: RENDER_ONLY },
   return_mm_kwargs: { effect: RENDER_ONLY },
   ec_transfer_params: { effect: neither("without a connector") },
   vllm_xargs: { limits: "integers within 64 bits", effect: neither("without plugins that read it") },
 } as const;
-/** Descriptions of the fields that have the same effect in the APIs of chats and responses. */
+/** Rows of the fields that mean the same in chat completions and responses. */
 export const IN_CHATS_AND_RESPONSES = {
   ...IN_ALL,
   session_id: { effect: neither("for connectors and routers in front") },
@@ -58,7 +58,7 @@ export const IN_CHATS_AND_RESPONSES = {
     effect: seen("lower values run first, with `--scheduling-policy priority`; header `X-Vllm-Priority` overrides it"),
   },
 } as const;
-/** Descriptions of the fields that have the same effect in the APIs of responses and messages. */
+/** Rows of the fields that mean the same in responses and messages. */
 export const IN_RESPONSES_AND_MESSAGES = {
   ...IN_ALL,
   temperature: {

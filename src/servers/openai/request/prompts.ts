@@ -287,8 +287,8 @@ export function checkPromptText(text: string, limits: Limits, truncated = false)
 }
 
 /**
- * Returns the number of tokens to which `truncate_prompt_tokens` shortens a prompt. Returns Infinity if the request lacks this
- * field. -1 means the longest prompt that the context holds. It is one token shorter if the request asks for output.
+ * Returns the number of tokens to which the field `truncate_prompt_tokens` shortens a prompt, or Infinity if the request lacks the
+ * field. For -1 it is the longest accepted prompt: `max_model_len` tokens, or one less if the request asks for output.
  */
 export function keptTokens(request: GenerationRequest, limits: Limits): number {
   const keep = request.truncatePromptTokens;

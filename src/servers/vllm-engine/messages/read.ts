@@ -6,7 +6,7 @@ export class MessageError extends Error {
   override readonly name = "MessageError";
 }
 
-/** Reads a value of a known type. `path`: for the `MessageError` that is thrown if the value has another type. */
+/** Returns a value as type `T`. Throws a `MessageError` if it has another type. `path`: names the field in the error's text. */
 export type ReadField<T> = (value: MsgpackValue, path: string) => T;
 
 const refuse = (wanted: string, value: MsgpackValue, path: string): never => {
@@ -23,11 +23,14 @@ function kindOf(value: MsgpackValue): string {
 export const integerField: ReadField<number> = (value, path) =>
   typeof value === "number" && Number.isInteger(value) ? value : refuse("an integer below 2^53", value, path);
 
-/** Reads an integer of 64 bits. It is a bigint if it exceeds 2^53. */
+/** Returns an integer of up to 64 bits: as a bigint if a number cannot hold it exactly, that is from 2^53, else as a number. */
 export const integer64Field: ReadField<number | bigint> = (value, path) =>
   typeof value === "bigint" ? value : integerField(value, path);
 
-/** Reads a number of any type. A 32-bit float becomes the shortest number with its bits, so that 0.7 stays 0.7. */
+/**
+ * Returns an integer or a float as a number. A 32-bit float becomes the shortest decimal number that rounds to it: 0.7, not
+ * 0.699999988.
+ */
 export const numberField: ReadField<number> = (value, path) => {
   if (value instanceof Float32) return value.short;
   return typeof value === "number" ? value : refuse("a number", value, path);
@@ -42,7 +45,7 @@ export const booleanField: ReadField<boolean> = (value, path) =>
 export const mapField: ReadField<MsgpackMap> = (value, path) =>
   value instanceof Map ? (value as MsgpackMap) : refuse("a map", value, path);
 
-/** Accepts any value. */
+/** Returns a value of any type as it is. */
 export const anyField: ReadField<MsgpackValue> = (value) => value;
 
 export const listField: ReadField<readonly MsgpackValue[]> = (value, path) =>
@@ -53,17 +56,17 @@ export const listFieldOf =
   (value, path) =>
     listField(value, path).map((one, at) => read(one, `${path}[${at}]`));
 
-/** Reads null as null. */
+/** Returns a reader that also accepts null, and returns it. */
 export const nullableField =
   <T>(read: ReadField<T>): ReadField<T | null> =>
   (value, path) =>
     value === null ? null : read(value, path);
 
-/** Reads a map from integers to numbers, such as `logit_bias`. */
+/** Returns a map whose keys are integers and whose values are numbers, such as `logit_bias`. */
 export const numbersByIntegerField: ReadField<ReadonlyMap<number, number>> = (value, path) =>
   new Map([...mapField(value, path)].map(([key, one]) => [integerField(key, path), numberField(one, path)]));
 
-/** Reads text in maps and lists as JSON has it. Keys that are not texts become texts. */
+/** Converts a value to what `JSON.parse` would return: a map becomes an object, whose keys are texts. */
 export function jsonValue(value: MsgpackValue): unknown {
   if (value instanceof Float32) return value.short;
   if (value instanceof Map) return Object.fromEntries([...value].map(([key, one]) => [String(key), jsonValue(one)]));
@@ -72,7 +75,7 @@ export function jsonValue(value: MsgpackValue): unknown {
 export const jsonObjectField: ReadField<Readonly<Record<string, unknown>>> = (value, path) =>
   jsonValue(mapField(value, path)) as Readonly<Record<string, unknown>>;
 
-/** A member of a map that may be absent. `otherwise`: its value then. */
+/** A member of a map: the reader of its value, and the value if the map lacks it (`otherwise`). */
 export interface MapMember<T> {
   readonly read: ReadField<T>;
   readonly otherwise: T;
@@ -82,7 +85,7 @@ export const mapMember = <T>(read: ReadField<T>, otherwise: T): MapMember<T> => 
 type Members = Readonly<Record<string, MapMember<unknown>>>;
 export type ReadMembers<M extends Members> = { readonly [K in keyof M]: M[K] extends MapMember<infer T> ? T : never };
 
-/** Reads the known members with `find`, which returns undefined for an absent one. Ignores all others. */
+/** Reads the members that are listed in `members`. `find`: returns a member by its name, or undefined if it is absent. */
 export function readMembers<M extends Members>(
   members: M,
   find: (name: string) => MsgpackValue | undefined,
