@@ -174,6 +174,17 @@ describe("requests", () => {
     ["a message with something wrong in each", MESSAGES, message({ messages: [{ role: "user" }, 7, {}] }), 400],
     ["tokens of a text", "/tokenize", { prompt: "Hello <|end|>", return_token_strs: true }, 200],
     ["tokens of a chat", "/tokenize", { messages, tools }, 200],
+    ["tokens of a chat without tools", "/tokenize", { messages, add_special_tokens: true }, 200],
+    ["a model that is none", "/tokenize", { model: "nobody", prompt: "Hello" }, 404],
+    ["a prompt that is a number", "/tokenize", { prompt: 5 }, 400],
+    ["a message without a role", "/tokenize", { messages: [{ content: "Hello" }] }, 400],
+    [
+      "an image",
+      "/tokenize",
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] },
+      400,
+    ],
+    ["the start and the end of an answer", "/tokenize", { messages, continue_final_message: true }, 400],
     ["a text of tokens", "/detokenize", { tokens: [...ids(3000), 300, 4_000_000_000] }, 200],
     ["of some that are none", "/detokenize", { tokens: [1, "2", 3.5, 2 ** 40] }, 400],
     ["of one that is too large", "/detokenize", { tokens: [2 ** 40] }, 400],
@@ -209,9 +220,13 @@ test.each([
   ["a list", "[]"],
   ["Python's own numbers", '{"messages":[],"temperature":NaN}'],
   ["too many digits", `{"messages":[],"seed":${"1".repeat(5000)}}`],
+  [
+    "tools with a float that is whole",
+    `{"messages":[],"tools":${JSON.stringify(tools).replace('"object"', '"object","a":1.0')}}`,
+  ],
   ["too deep", `{"messages":${"[".repeat(2000)}${"]".repeat(2000)}}`],
 ])("a body that is %s gets the same answer from the reading thread", async (_, body) => {
-  for (const path of [CHAT, RESPONSES, MESSAGES, "/invocations", "/detokenize"])
+  for (const path of [CHAT, RESPONSES, MESSAGES, "/invocations", "/tokenize", "/detokenize"])
     for (const type of ["application/json", "text/plain", "application/merge-patch+json"]) await both(path, body, type);
 });
 

@@ -26,6 +26,7 @@ import { anthropicError } from "./messages/errors.ts";
 import { messagesKind } from "./messages/read.ts";
 import { readBatch, readInvocation } from "./openai/batch.ts";
 import { chatValuePieces, readChat, readCompletion } from "./openai/read.ts";
+import { readPrompt } from "./openai/tokenize-body.ts";
 import { readTokens } from "./openai/tokens.ts";
 import { responseKind } from "./responses/read.ts";
 import { Store } from "./responses/store.ts";
@@ -117,6 +118,7 @@ function postLong(id: number, { body, ...long }: ErrorAnswer): void {
 /** Returns the buffers of an answer that are moved to the main thread without a copy. */
 function transferable(answer: ThreadAnswer): ArrayBuffer[] {
   if ("tokens" in answer) return [answer.tokens.buffer];
+  if ("prompt" in answer) return [answer.prompt.parts.lengths.buffer as ArrayBuffer];
   if (!("read" in answer)) return [];
   const { request, prompts } = answer.read;
   const sequences = request.order && "script" in request.order ? (request.order.script?.sequences ?? []) : [];
@@ -153,6 +155,7 @@ function answerTo({ kind, contentType, limits }: ThreadOrder, text: BodyText): T
   if (values !== null) return { error: badRequest(`understudy: ${values}`) };
   if (kind === "text") return { text };
   if (kind === "tokens") return readTokens(text, contentType, limits);
+  if (kind === "prompt") return readPrompt(text, contentType, render, limits);
   const read = READERS[kind](text, contentType, limits);
   if ("error" in read) return read;
   const answer = leanAnswer(read.request, start, render, limits);

@@ -2,6 +2,7 @@
 
 import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
 import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
+import type { PackedParts } from "../../../text/tokens/packed-parts.ts";
 import { readJson } from "../../pydantic/read-body.ts";
 import { type ErrorAnswer, RefusedRequest, refuse } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
@@ -13,6 +14,7 @@ import type { Limits } from "../request/request.ts";
 import type { Bodies } from "./admission.ts";
 import type { Context, Http } from "./http.ts";
 import { checkModel } from "./models.ts";
+import type { PromptToEncode } from "./reading/messages.ts";
 import { BodyReading, type ReadingThread } from "./reading/thread.ts";
 import type { AnswerParts } from "./send-parts.ts";
 
@@ -39,6 +41,8 @@ interface BodyAnswerer {
   readonly made: (checked: CheckedFields, body: PythonDict) => Json | Promise<Json>;
   /** Answers a large body that consists of token ids, which the reading thread has checked. */
   readonly ofIds?: (ids: Uint32Array<ArrayBuffer>) => Promise<Json>;
+  /** Answers a large body whose prompt the reading thread has rendered. */
+  readonly ofPrompt?: (prompt: PromptToEncode<PackedParts>) => Promise<Json>;
 }
 
 /** Answers a request, also if its body is refused or its prompt does not fit the chat template. */
@@ -57,25 +61,30 @@ export async function answered(context: Context, deps: RouteDeps, answering: Bod
 async function answerOf(
   context: Context,
   { kernel: { backend }, limits, bodies, thread }: RouteDeps,
-  { check, made, ofIds }: BodyAnswerer,
+  { check, made, ofIds, ofPrompt }: BodyAnswerer,
 ): Promise<Json | ErrorAnswer> {
   const contentType = context.request.headers.get("content-type");
-  const kind = ofIds ? "tokens" : "text";
+  const kind = ofIds ? "tokens" : ofPrompt ? "prompt" : "text";
   const came = await bodies.read(context, () => thread?.begin({ kind, contentType, limits }) ?? null);
   if ("status" in came) return came;
   const answer = came instanceof BodyReading ? await came.answer() : { text: came };
   if ("error" in answer) return answer.error;
   if ("tokens" in answer) return ofIds!(answer.tokens);
+  if ("prompt" in answer) return ofPrompt!(answer.prompt);
   if (!("text" in answer))
     throw new Error("the reading thread returned a generation request for a body of another kind");
   if (isLarge(answer.text)) await backend.spare();
   const read = await inTurns(readJson(answer.text, contentType), backend);
   if ("error" in read) return read.error;
   const checked = await inTurns(check(read.value), backend);
-  checkModel((checked.get("model") ?? null) as string | null, limits);
+  checkModelOf(checked, limits);
   if (isLarge(answer.text)) await turn(backend);
   return made(checked, read.value as PythonDict);
 }
+
+/** Checks the field `model` of a body. Throws `RefusedRequest`. */
+export const checkModelOf = (checked: CheckedFields, limits: Limits): void =>
+  checkModel((checked.get("model") ?? null) as string | null, limits);
 
 /** Checks a body against the types of its fields. Throws `RefusedRequest` with all errors. */
 export function* fitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {

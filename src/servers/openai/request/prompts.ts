@@ -75,16 +75,21 @@ export function* packedPieces(
   const isText = kind === "completion";
   const all: (Uint32Array | Promise<Uint32Array>)[] = [];
   for (const prompt of prompts) {
-    if (prompt instanceof Uint32Array) all.push(prompt);
-    else
-      all.push(
-        encoder.encodePacked?.(prompt, isText, addSpecialTokens) ??
-          encoder.encode(unpacked(prompt), isText, addSpecialTokens),
-      );
+    all.push(prompt instanceof Uint32Array ? prompt : encodedPacked(encoder, prompt, isText, addSpecialTokens));
     yield;
   }
   return encoding(all);
 }
+
+/** Encodes a packed prompt. It goes to the encoder's thread as it is, if there is one. */
+export const encodedPacked = (
+  encoder: Encoder,
+  prompt: PackedParts,
+  allowSpecial: boolean,
+  addSpecial: boolean,
+): Promise<Uint32Array> =>
+  encoder.encodePacked?.(prompt, allowSpecial, addSpecial) ??
+  encoder.encode(unpacked(prompt), allowSpecial, addSpecial);
 
 /** Returns each prompt as ids or as parts for the encoder, or the refusal of a text. */
 export function* promptPieces(

@@ -13,7 +13,7 @@ import type { JsonSchema } from "../../pydantic/types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "./parameters.ts";
-import { tokenizeBody } from "./tokenize.ts";
+import { tokenizeBody } from "./tokenize-body.ts";
 import { detokenizeBody } from "./tokens.ts";
 
 function bodyOf(kind: ChatKind, title: string): JsonSchema {

@@ -1,7 +1,7 @@
 /** Types of the messages between the event loop and the reading thread. */
 
 import type { PackedParts } from "../../../../text/tokens/packed-parts.ts";
-import type { ModelTemplate } from "../../../../text/tokens/types.ts";
+import type { ModelTemplate, PromptPart } from "../../../../text/tokens/types.ts";
 import type { BodyText } from "../../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../../pydantic/refusals.ts";
 import type { GenerationRequest, Limits } from "../../request/request.ts";
@@ -20,7 +20,8 @@ export interface ThreadStart {
 /** Announces a body, and says how to read it. */
 export interface ThreadOrder {
   readonly id: number;
-  readonly kind: RequestKind | "text" | "tokens";
+  /** `text`: only decode the body. `tokens`: read the ids of `/detokenize`. `prompt`: render the prompt of `/tokenize`. */
+  readonly kind: RequestKind | "text" | "tokens" | "prompt";
   readonly contentType: string | null;
   readonly limits: Limits;
 }
@@ -41,12 +42,24 @@ interface ThreadRequest {
   readonly repeated?: unknown;
 }
 
-/** The result of reading a body: a refusal, a request, plain text, or token ids. */
+/** A rendered prompt of `/tokenize`. `P`: its parts, packed on the way between threads. */
+export interface PromptToEncode<P = readonly PromptPart[]> {
+  readonly parts: P;
+  /** True if the text of a special token becomes this token. */
+  readonly allowSpecial: boolean;
+  /** True to add the tokens that the tokenizer puts before a text. */
+  readonly addSpecial: boolean;
+  /** True if the answer lists the text of each token, too. */
+  readonly withTexts: boolean;
+}
+
+/** The result of reading a body: a refusal, a request, plain text, token ids, or a prompt. */
 export type ThreadAnswer =
   | { readonly error: ErrorAnswer }
   | { readonly read: ThreadRequest }
   | { readonly text: BodyText }
-  | { readonly tokens: Uint32Array<ArrayBuffer> };
+  | { readonly tokens: Uint32Array<ArrayBuffer> }
+  | { readonly prompt: PromptToEncode<PackedParts> };
 /** An error with a long body. `bytes`: the body in UTF-8. Their memory moves to the loop's thread. */
 interface LongThreadError {
   readonly long: Omit<ErrorAnswer, "body">;
