@@ -1,4 +1,5 @@
 /** Validates requests to an embedded engine. Unknown fields are errors, so that a misspelled field does not make a test pass. */
+import { STOP_IDS_MOST } from "../engine/setup.ts";
 import type { RunRequest } from "./run.ts";
 
 const WORD = 2 ** 32 - 1;
@@ -25,7 +26,10 @@ const FIELDS: Readonly<Record<keyof RunRequest, readonly [check: Check, takes: s
   maxTokens: [whole(1), "a whole number of at least 1"],
   minTokens: [whole(0), "a whole number of at least 0"],
   ignoreEos: [flag, "true or false"],
-  stopTokenIds: [ids, ID],
+  stopTokenIds: [
+    (value) => ids(value) && (value as ArrayLike<number>).length <= STOP_IDS_MOST,
+    `at most ${STOP_IDS_MOST} ${ID}`,
+  ],
   script: [ids, ID],
   seed: [isId, `a whole number from 0 to ${WORD}`],
   priority: [whole(-(2 ** 31), 2 ** 31 - 1), "a whole number of 32 bits"],

@@ -20,7 +20,7 @@ export interface RunRequest {
   readonly minTokens?: number;
   /** True if the answer continues to `maxTokens`, or to the end of the context. Default: false. */
   readonly ignoreEos?: boolean;
-  /** Token ids that end the answer, in addition to the end of sequence. */
+  /** At most 8,192 token ids that end the answer, in addition to the end of sequence. */
   readonly stopTokenIds?: readonly number[];
   /** Token ids of the answer. It ends after them with reason "stop", or at `maxTokens`. */
   readonly script?: ArrayLike<number>;

@@ -4,7 +4,7 @@ import { Batch } from "./batch.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
 import { PLAIN } from "./core-request.ts";
 import { type CoreCommand, type JournalText, type RequestFromMemory, requestOf } from "./journal.ts";
-import { coreSetup, type SetupExtras } from "./setup.ts";
+import { coreSetup, type SetupExtras, STOP_IDS_MOST } from "./setup.ts";
 import { startCore } from "./wasm/core.ts";
 
 export interface ReplayResult {
@@ -25,7 +25,8 @@ export function replayJournal(
   extras: SetupExtras,
   { commands, remembered }: JournalText,
 ): ReplayResult {
-  const batch = new Batch(startCore(module, coreSetup(config, extras)));
+  const stopIdsMost = commands.reduce((most, { words }) => Math.max(most, words?.length ?? 0), STOP_IDS_MOST);
+  const batch = new Batch(startCore(module, coreSetup(config, { ...extras, stopIdsMost })));
   /** Handles of this core by handles of the journal. */
   const handles = new Map<number, number>();
   const startUs = commands.find(({ call }) => call === "plan")?.numbers[0] ?? 0;

@@ -16,8 +16,13 @@ const FIXES: Readonly<Record<FixName, number>> = {
   "responses-counted": 0,
 };
 
+/** Most stop ids of a request, without `stopIdsMost`. */
+export const STOP_IDS_MOST = 8192;
+
 export interface SetupExtras {
   readonly eosId: number;
+  /** Most stop ids of a request, for example all of a vocabulary. `submit` throws if there are more. Default: 8,192. */
+  readonly stopIdsMost?: number;
   readonly answers?: CoreSetup["answers"];
   /** True if changes of the prefix cache are recorded. */
   readonly kvEvents?: boolean;
@@ -29,7 +34,7 @@ export interface SetupExtras {
 
 export function coreSetup(
   config: EngineConfig,
-  { eosId, answers, kvEvents, rank, countersFrom }: SetupExtras,
+  { eosId, stopIdsMost = STOP_IDS_MOST, answers, kvEvents, rank, countersFrom }: SetupExtras,
 ): CoreSetup {
   const bounds = histogramBounds(config);
   const pace = paceSetup(config);
@@ -59,7 +64,7 @@ export function coreSetup(
       [Config.EosId]: eosId,
       [Config.KvEvents]: Number(kvEvents ?? false),
       // Room for the longest prompt, or for its hashes, and for stop ids.
-      [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + 8192,
+      [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + stopIdsMost,
       [Config.Fixes]: (config.fixes ?? []).reduce((bits, fix) => bits | FIXES[fix], 0),
       [Config.CountersFrom]: countersFrom ?? 0,
     },

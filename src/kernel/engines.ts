@@ -99,6 +99,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     },
     module: compiled(options.core),
     eosId: text.vocabulary.eosId,
+    stopIdsMost: text.vocabulary.size,
     answers: text.answers,
     adapters: adapterPlaces(config),
     ...(options.lanes ? { lanes: options.lanes } : {}),

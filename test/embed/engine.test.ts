@@ -251,7 +251,8 @@ test.each<[object, string]>([
   [{ promptTokens: 1, max_tokens: 5 }, "max_tokens: no such field of a request; there are at, promptTokens,"],
   [{ promptTokens: 1, seed: [1, 2] }, "seed: takes a whole number from 0 to 4294967295, not [1,2]"],
   [{ promptTokens: 1, priority: Number.NaN }, "priority: takes a whole number of 32 bits, not NaN"],
-  [{ promptTokens: 1, stopTokenIds: 5 }, "stopTokenIds: takes token ids"],
+  [{ promptTokens: 1, stopTokenIds: 5 }, "stopTokenIds: takes at most 8192 token ids"],
+  [{ promptTokens: 1, stopTokenIds: Array(8193).fill(7) }, "stopTokenIds: takes at most 8192 token ids"],
   [{ promptTokens: 1, ignoreEos: "yes" }, 'ignoreEos: takes true or false, not "yes"'],
   [{ promptTokens: 1, adapter: -1 }, "adapter: takes a whole number of at least 0, not -1"],
 ])("submit() throws for the request %j", async (request, message) => {

@@ -55,6 +55,13 @@ test("262,144 characters of sampling parameters are accepted, more are refused",
   expect(stops[0]).toBe(400);
 }, 60_000);
 
+test("80,000 stop ids are accepted, whatever their values", async () => {
+  for (const id of [7, -1, 2 ** 40]) {
+    const parameters = JSON.stringify({ stop_token_ids: Array(id > 9 ? 10_000 : 80_000).fill(id), max_tokens: 3 });
+    expect(await generate("vllm_model", { sampling_parameters: parameters })).toEqual([200, ""]);
+  }
+}, 60_000);
+
 /** Returns the error of a POST, or "" if it succeeds. */
 async function errorOf(path: string, body: object | string): Promise<string> {
   const text = typeof body === "string" ? body : JSON.stringify(body);

@@ -1,3 +1,9 @@
+/** Returns the ids that a vocabulary of this size has, each once, in the order of first appearance. */
+export function distinctIds(ids: readonly number[], size: number): readonly number[] {
+  const seen = new IdSet(size);
+  return ids.filter((id) => id >= 0 && id < size && seen.add(id));
+}
+
 /** A set of token IDs with a bit per ID. A whole vocabulary takes 25 KB, and adding never moves memory. */
 export class IdSet {
   size = 0;

@@ -6,6 +6,7 @@
 import type { Lane } from "../../../engine/interface/lanes.ts";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
+import { distinctIds } from "../../../text/answers/id-set.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { AnswerText } from "../../openai/pipeline/choice.ts";
 import { imageIds } from "../../openai/request/images.ts";
@@ -80,7 +81,8 @@ async function answer(
   if (promptIds.length === 0) throw new Error("The decoder prompt cannot be empty");
   const tooLong = tooLongFor(promptIds.length, deps.maxModelLen);
   if (tooLong !== null) throw new Error(tooLong);
-  const { n } = sampling;
+  const { n, limits } = sampling;
+  const stopTokenIds = distinctIds(limits.stopTokenIds, text.vocabulary.size);
   const seeds = choiceSeeds(seedOf(sampling, promptIds, deps.nextSeed), n);
   const [made, steering] = await Promise.all([constrained(deps, sampling.structure, seeds), wordRules(deps, sampling)]);
   if (request.cancelled) return request.send(CANCELLED, true);
@@ -92,6 +94,7 @@ async function answer(
   for (const [at, choice] of answering.choices.entries()) {
     const sequence = {
       ...sampling.limits,
+      stopTokenIds,
       id: at > 0 ? "" : request.id,
       promptIds,
       seed: seeds[at]!,
