@@ -8,22 +8,23 @@ import type { JoinConfig } from "./join-config.ts";
 import { statusMessage } from "./messages/handshake.ts";
 import { type FrontMessage, frontMessage, initMessage } from "./messages/incoming.ts";
 import type { MessageLayout } from "./messages/layouts.ts";
-import { ENGINE_CORE_DEAD } from "./messages/outputs.ts";
 import { MessageError } from "./messages/read.ts";
-import type { HandshakeInit } from "./messages/request.ts";
+import { type HandshakeInit, RequestError } from "./messages/request.ts";
 
-/** Longest time that closing waits until the last messages have been sent. */
+/** Longest time for which `close` waits until the last messages have been sent. */
 const LINGER_MS = 4000;
-/** Messages that may wait for a front end that does not read. vLLM sets no limit. */
+/** Messages that may wait for a process of the front end that does not read. vLLM sets no limit. */
 const WAITING_MOST = 100_000;
 
-/** The engine, as its link uses it. */
+/** The engine whose link this is: it makes the registration, and is told what arrives. */
 export interface LinkOwner {
   readonly layout: MessageLayout;
   /** Returns the message that registers the engine. `statsAddress`: address that the front end has named for statistics. */
   registration(statsAddress: string | null): Uint8Array;
   received(message: FrontMessage): void;
-  /** Called when a connection has ended, so that nobody waits for the answers of running requests. */
+  /** Called with a request that has a wrong field. It must be answered, because its client waits. */
+  refused(request: RequestError): void;
+  /** Called when a connection to the front end has ended: nobody waits any longer for the answers of running requests. */
   lost(): void;
   readonly log: (line: string) => void;
 }
@@ -36,6 +37,8 @@ interface Sockets {
 export class FrontLink {
   readonly #handshake: ZmtpSocket;
   #sockets: Sockets = { inputs: [], outputs: [] };
+  /** Numbers of messages that were dropped since the output last had room, by the index of the output. */
+  readonly #dropped = new Map<number, number>();
   #isReady = false;
 
   constructor(
@@ -58,20 +61,26 @@ export class FrontLink {
     );
   }
 
-  /** True while the front end knows that the engine is ready. */
+  /** True from the message READY to the front end until a connection to it ends. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Sends a message to a process of the front end. Returns false if it is not connected, or does not read. */
-  send(client: number, frames: readonly Uint8Array[]): boolean {
-    return this.#sockets.outputs[client]?.send(frames) ?? false;
+  /**
+   * Sends a message to a process of the front end. Drops it if the process is not connected, or if too many messages wait for it. The
+   * first message that is dropped is logged, and their number when the process reads again.
+   */
+  send(client: number, frames: readonly Uint8Array[]): void {
+    const output = this.#sockets.outputs[client];
+    if (output === undefined || output.send(frames)) return;
+    const dropped = this.#dropped.get(client) ?? 0;
+    if (dropped === 0) this.owner.log(`process ${client} of the front end does not read: messages to it are dropped`);
+    this.#dropped.set(client, dropped + 1);
   }
 
-  /** Leaves the front end. `isDead`: tells it that the engine has failed. */
-  async close(isDead = false): Promise<void> {
+  /** Sends what waits, and ends the connections. */
+  async close(): Promise<void> {
     const { inputs, outputs } = this.#sockets;
-    if (isDead) for (const output of outputs) output.send([ENGINE_CORE_DEAD]);
     await Promise.all([this.#handshake, ...inputs, ...outputs].map((socket) => socket.close(LINGER_MS)));
   }
 
@@ -84,11 +93,13 @@ export class FrontLink {
   #begin({ addresses }: HandshakeInit, identity: Buffer): void {
     for (const socket of [...this.#sockets.inputs, ...this.#sockets.outputs]) void socket.close();
     this.#isReady = false;
+    this.#dropped.clear();
     const registration = this.owner.registration(addresses.frontend_stats_publish_address);
     const inputs = addresses.inputs.map(() => this.#input(identity, registration));
-    const outputs = addresses.outputs.map(
-      () => new ZmtpSocket("PUSH", { ...this.#options(null), onJoin: this.#joined }),
-    );
+    const outputs = addresses.outputs.map((_, client) => {
+      const onDrain = () => this.#drained(client);
+      return new ZmtpSocket("PUSH", { ...this.#options(null), onJoin: this.#joined, onDrain });
+    });
     this.#sockets = { inputs, outputs };
     for (const [at, endpoint] of addresses.inputs.entries()) inputs[at]!.connect(endpoint);
     for (const [at, endpoint] of addresses.outputs.entries()) outputs[at]!.connect(endpoint);
@@ -106,7 +117,7 @@ export class FrontLink {
         this.#isReady = false;
         this.owner.lost();
       },
-      onMessage: (frames) => this.#guarded(() => this.owner.received(frontMessage(frames, this.owner.layout))),
+      onMessage: (frames) => this.#guarded(() => this.#received(frontMessage(frames, this.owner.layout))),
     });
     return input;
   }
@@ -119,11 +130,34 @@ export class FrontLink {
     this.owner.log("the front end has the engine");
   };
 
-  /** Calls `act`. A message that cannot be read is logged and dropped. */
+  /** Passes a message on. One whose answer has no receiver is dropped. */
+  #received(message: FrontMessage): void {
+    if (message.type === "add") this.#checkClient(message.request.client_index);
+    if (message.type === "utility") this.#checkClient(message.call.client_index);
+    this.owner.received(message);
+  }
+
+  #checkClient(client: number): void {
+    const count = this.#sockets.outputs.length;
+    if (client < 0 || client >= count)
+      throw new MessageError(`client_index: the front end has ${count} processes, and none has the index ${client}`);
+  }
+
+  #drained(client: number): void {
+    const dropped = this.#dropped.get(client);
+    if (!this.#dropped.delete(client)) return;
+    this.owner.log(`process ${client} of the front end reads again; ${dropped} messages to it were dropped`);
+  }
+
+  /** Calls `act`. If it cannot read the message, a request is refused, and another message is logged and dropped. */
   #guarded(act: () => void): void {
     try {
       act();
     } catch (error) {
+      if (error instanceof RequestError && error.client_index in this.#sockets.outputs) {
+        this.owner.refused(error);
+        return;
+      }
       if (!(error instanceof MsgpackError || error instanceof MessageError || error instanceof RangeError)) throw error;
       this.owner.log(`a message of the front end is dropped: ${error.message}`);
     }

@@ -4,10 +4,11 @@
  */
 import { Finish, type Generation, type Submission } from "../../engine/interface/types.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
+import { distinctIds } from "../../text/answers/id-set.ts";
 import type { FrontMessage } from "./messages/incoming.ts";
 import type { MessageLayout } from "./messages/layouts.ts";
 import { type EngineCoreOutput, OutputFinish, OutputsWriter, PLAIN_OUTPUT, PLAIN_OUTPUTS } from "./messages/outputs.ts";
-import type { EngineCoreRequest, SamplingParams, UtilityCall } from "./messages/request.ts";
+import type { EngineCoreRequest, RequestError, SamplingParams, UtilityCall } from "./messages/request.ts";
 import type { SchedulerStats } from "./messages/stats.ts";
 import { RequestFacts } from "./request-facts.ts";
 import { StepStats } from "./step-stats.ts";
@@ -67,6 +68,11 @@ export class RunningRequests {
       default:
       // An engine without collective steps needs no waking.
     }
+  }
+
+  /** Answers a request that has a wrong field. */
+  refused({ client_index, request_id, message }: RequestError): void {
+    this.#reject(client_index, request_id, "validation_error", message);
   }
 
   /** Aborts all requests, because nobody waits for their answers. */
@@ -180,12 +186,17 @@ export class RunningRequests {
   }
 }
 
+/** Largest token id that the engine holds. */
+const ID_MOST = 2 ** 32 - 1;
+
 /** Returns what the engine must generate, or the reason why it cannot. */
 function generationOf(request: EngineCoreRequest, kernel: EngineKernel): Generation | string {
   const { prompt_token_ids: prompt, sampling_params: params } = request;
   const { config, chance, backend } = kernel;
   if (params === null) return "this engine only generates text: sampling_params is missing";
   if (prompt === null || prompt.length === 0) return "prompt_token_ids: must have at least one token";
+  const strange = prompt.find((id) => id < 0 || id > ID_MOST);
+  if (strange !== undefined) return `prompt_token_ids: takes ids from 0 to ${ID_MOST}, not ${strange}`;
   const most = config.engine.maxModelLen - prompt.length;
   if (most < 1) return `a prompt of ${prompt.length} tokens, and the model takes ${config.engine.maxModelLen}`;
   const seed = params.seed === null ? chance.nextSeed() : params.seed >>> 0;
@@ -208,6 +219,6 @@ function endOf(params: SamplingParams, seed: number, { text }: EngineKernel) {
   return {
     ignoreEos,
     plannedTokens: ignoreEos ? null : text.naturalLength(seed),
-    stopTokenIds: params.stop_token_ids ?? [],
+    stopTokenIds: distinctIds(params.stop_token_ids ?? [], text.model.vocabulary.size),
   };
 }

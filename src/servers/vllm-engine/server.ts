@@ -62,14 +62,13 @@ function attached(kernel: EngineKernel): { readonly link: FrontLink; readonly re
     nowUs: () => time.clock.now(),
     after: (us: number, act: () => void) => time.clock.at(time.clock.now() + us, act),
   };
-  const requests = new RunningRequests(kernel, layout, config.join.rank, (client, frames) => {
-    link.send(client, frames);
-  });
+  const requests = new RunningRequests(kernel, layout, config.join.rank, (client, frames) => link.send(client, frames));
   const link = new FrontLink(config.join, timer, {
     layout,
     log,
     registration: (statsAddress) => registrationMessage(registrationOf(kernel, statsAddress)),
     received: (message) => requests.received(message),
+    refused: (request) => requests.refused(request),
     lost: () => requests.abortAll(),
   });
   return { link, requests };

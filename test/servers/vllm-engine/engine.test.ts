@@ -1,5 +1,6 @@
 /** Tests an engine behind a small front end: it joins, answers requests and calls, and survives the end of the front end. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { MsgpackValue } from "../../../src/wire/msgpack/values.ts";
 import { type HostedServer, hosted } from "../../hosted.ts";
 import { type EngineMessage, SmallFront } from "./small-front.ts";
 
@@ -186,6 +187,32 @@ test("a request that cannot be run gets an error", async () => {
     { finish_reason: 3, error: error("prompt_token_ids: must have at least one token") },
     { finish_reason: 3, error: error("a prompt of 200 tokens, and the model takes 200") },
   ]);
+});
+
+test("every request whose id can be read is answered, whatever its other fields are", async () => {
+  const strange: readonly Readonly<Record<string, MsgpackValue>>[] = [
+    { max_tokens: -3 },
+    { max_tokens: 2 ** 52, stop_token_ids: Array.from({ length: 100_000 }, (_, at) => at) },
+    { max_tokens: 3, min_tokens: 2 ** 40, stop_token_ids: [-1, 2 ** 33, 5, 5, 5] },
+    { max_tokens: 3, seed: -(2 ** 40), min_tokens: -1, _eos_token_id: 2 ** 40 },
+    { max_tokens: "many" },
+    { seed: new Map() },
+  ];
+  for (const [at, params] of strange.entries()) front.add(`strange-${at}`, params);
+  const prompts = [[-1], [2 ** 32], [0.5], [2 ** 32 - 1, 0]];
+  for (const [at, prompt] of prompts.entries()) front.add(`prompt-${at}`, { max_tokens: 2 }, prompt);
+  const huge = "x".repeat(1 << 20);
+  front.add(huge, { max_tokens: 2 });
+  for (const at of strange.keys()) await ended(`strange-${at}`);
+  for (const at of prompts.keys()) await ended(`prompt-${at}`);
+  await ended(huge);
+  const reasonOf = (id: string) => front.outputsOf(id).at(-1)!.finish_reason;
+  expect(prompts.map((_, at) => reasonOf(`prompt-${at}`))).toEqual([3, 3, 3, 1]);
+  expect(strange.map((_, at) => reasonOf(`strange-${at}`)).slice(4)).toEqual([3, 3]);
+  expect(front.outputsOf("prompt-0")[0]!.error).toMatchObject({
+    message: "prompt_token_ids: takes ids from 0 to 4294967295, not -1",
+  });
+  expect((await fetch(`${server.url}/health`)).status).toBe(200);
 });
 
 test("a message that cannot be read is logged and dropped, and the next one is answered", async () => {

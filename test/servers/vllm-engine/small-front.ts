@@ -20,7 +20,7 @@ export function encoded(value: MsgpackValue): Buffer {
   writer.value(value);
   return writer.copy();
 }
-const mapOf = (values: Readonly<Record<string, MsgpackValue>>): MsgpackValue => new Map(Object.entries(values));
+export const mapOf = (values: Readonly<Record<string, MsgpackValue>>): MsgpackValue => new Map(Object.entries(values));
 const named = (names: readonly string[], list: readonly unknown[]): Json =>
   Object.fromEntries(names.map((name, at) => [name, list[at]]));
 
@@ -56,13 +56,14 @@ export class SmallFront {
       if (status === "HELLO") this.#handshake.sendTo(peer, [this.#init()]);
     },
   });
-  readonly #addresses: readonly [input: string, output: string];
+  readonly #addresses: { readonly inputs: readonly string[]; readonly outputs: readonly string[] };
   /** Port of the handshake. */
   readonly rpcPort: number;
 
-  /** `rpcPort` 0: any free port. */
-  constructor(rpcPort = 0) {
-    this.#addresses = [this.#input.bind("tcp://127.0.0.1:0"), this.#output.bind("tcp://127.0.0.1:0")];
+  /** `rpcPort` 0: any free port. `furtherOutputs`: addresses of processes with the indices 1, 2, …, for their answers. */
+  constructor(rpcPort = 0, furtherOutputs: readonly string[] = []) {
+    const [input, output] = [this.#input, this.#output].map((socket) => socket.bind("tcp://127.0.0.1:0"));
+    this.#addresses = { inputs: [input!], outputs: [output!, ...furtherOutputs] };
     this.rpcPort = Number(this.#handshake.bind(`tcp://127.0.0.1:${rpcPort}`).split(":").at(-1));
   }
 
@@ -108,10 +109,8 @@ export class SmallFront {
   }
 
   #init(): Buffer {
-    const [input, output] = this.#addresses;
     const addresses = mapOf({
-      inputs: [input],
-      outputs: [output],
+      ...this.#addresses,
       coordinator_input: null,
       coordinator_output: null,
       frontend_stats_publish_address: "tcp://127.0.0.1:1",

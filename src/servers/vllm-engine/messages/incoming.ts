@@ -2,7 +2,7 @@
  * Decodes what front ends and coordinators send to an engine's input. Each message has a type byte, a MessagePack value, and
  * further frames with large arrays. Source: `EngineCoreRequestType` in `vllm/v1/engine/__init__.py`, vLLM 0.33.0.
  */
-import { decodeMsgpack } from "../../../wire/msgpack/reader.ts";
+import { decodeMsgpack, MsgpackError } from "../../../wire/msgpack/reader.ts";
 import type { MsgpackValue } from "../../../wire/msgpack/values.ts";
 import type { MessageLayout } from "./layouts.ts";
 import { integer64Field, integerField, listField, listFieldOf, MessageError, textField } from "./read.ts";
@@ -11,6 +11,7 @@ import {
   engineCoreRequest,
   type HandshakeInit,
   handshakeInit,
+  requestError,
   type UtilityCall,
   utilityArgs,
 } from "./request.ts";
@@ -38,15 +39,24 @@ const PICKLES: ReadonlyMap<number, string> = new Map([
 
 const decoded = (frame: Uint8Array): MsgpackValue => decodeMsgpack(frame, PICKLES);
 
-/** Decodes a message of the input socket. Throws a `MsgpackError` or a `MessageError`. */
+/** Decodes a request. If it has a pickle, throws a `RequestError`, so that it can be answered. */
+function addedRequest(body: Uint8Array, layout: MessageLayout): EngineCoreRequest {
+  try {
+    return engineCoreRequest(decoded(body), layout);
+  } catch (error) {
+    if (error instanceof MsgpackError) throw requestError(decodeMsgpack(body), layout, error.message);
+    throw error;
+  }
+}
+
+/** Decodes a message of the input socket. Throws a `MsgpackError` or a `MessageError`, for a request with an id a `RequestError`. */
 export function frontMessage(frames: readonly Uint8Array[], layout: MessageLayout): FrontMessage {
   const [type, body] = frames;
   if (type?.length !== 1 || body === undefined)
     throw new MessageError(`an input begins with a type byte and a body, not with ${frames.length} frames`);
+  if (type[0] === RequestType.Add) return { type: "add", request: addedRequest(body, layout) };
   const value = decoded(body);
   switch (type[0]) {
-    case RequestType.Add:
-      return { type: "add", request: engineCoreRequest(value, layout) };
     case RequestType.Abort:
       return { type: "abort", request_ids: listFieldOf(textField)(value, "request_ids") };
     case RequestType.StartDpWave: {

@@ -3,7 +3,7 @@ import { Float32, type MsgpackMap, type MsgpackValue } from "../../../wire/msgpa
 
 /** A message that is MessagePack, but not one of vLLM's messages. */
 export class MessageError extends Error {
-  override readonly name = "MessageError";
+  override readonly name: string = "MessageError";
 }
 
 /** Returns a value as type `T`. Throws a `MessageError` if it has another type. `path`: names the field in the error's text. */

@@ -109,13 +109,49 @@ const REQUEST = {
 
 export type EngineCoreRequest = ReadMembers<typeof REQUEST> & { readonly request_id: string };
 
-/** Reads the array of a request. It may be shorter or longer than the layout. Throws a `MessageError`. */
-export function engineCoreRequest(value: MsgpackValue, layout: MessageLayout): EngineCoreRequest {
+/** A request with a wrong field, but with an id, so that the engine can answer it with an error. */
+export class RequestError extends MessageError {
+  constructor(
+    readonly request_id: string,
+    readonly client_index: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Returns what finds the element of a request by the name of its field. */
+const finderOf = (value: MsgpackValue, layout: MessageLayout) => {
   const elements = listField(value, "request");
-  const find = (name: string) => elements[(layout.request as readonly string[]).indexOf(name)];
+  return (name: string) => elements[(layout.request as readonly string[]).indexOf(name)];
+};
+
+function idOf(find: ReturnType<typeof finderOf>): string {
   const id = find("request_id");
   if (id === undefined) throw new MessageError("request_id: is missing");
-  return { request_id: textField(id, "request_id"), ...readMembers(REQUEST, find, "") };
+  return textField(id, "request_id");
+}
+
+/**
+ * Reads the array of a request. It may be shorter or longer than the layout. Throws a `RequestError`, or another `MessageError` if
+ * the request has no id.
+ */
+export function engineCoreRequest(value: MsgpackValue, layout: MessageLayout): EngineCoreRequest {
+  const find = finderOf(value, layout);
+  const request_id = idOf(find);
+  try {
+    return { request_id, ...readMembers(REQUEST, find, "") };
+  } catch (error) {
+    if (error instanceof MessageError) throw requestError(value, layout, error.message);
+    throw error;
+  }
+}
+
+/** Returns the error for a request that cannot be read. Throws a `MessageError` if nobody can be told, because it has no id. */
+export function requestError(value: MsgpackValue, layout: MessageLayout, message: string): RequestError {
+  const find = finderOf(value, layout);
+  const client = integerField(find("client_index") ?? REQUEST.client_index.otherwise, "client_index");
+  return new RequestError(idOf(find), client, message);
 }
 
 /** A call of a function of the engine. */

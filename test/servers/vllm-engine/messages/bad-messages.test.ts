@@ -3,7 +3,9 @@ import { expect, test } from "bun:test";
 import { frontMessage, initMessage } from "../../../../src/servers/vllm-engine/messages/incoming.ts";
 import { LAYOUTS } from "../../../../src/servers/vllm-engine/messages/layouts.ts";
 import { OutputsWriter, PLAIN_OUTPUT, PLAIN_OUTPUTS } from "../../../../src/servers/vllm-engine/messages/outputs.ts";
-import { decodeMsgpack } from "../../../../src/wire/msgpack/reader.ts";
+import { MessageError } from "../../../../src/servers/vllm-engine/messages/read.ts";
+import { RequestError } from "../../../../src/servers/vllm-engine/messages/request.ts";
+import { decodeMsgpack, MsgpackError } from "../../../../src/wire/msgpack/reader.ts";
 import { Extension, Float32, type MsgpackValue } from "../../../../src/wire/msgpack/values.ts";
 import { MsgpackWriter } from "../../../../src/wire/msgpack/writer.ts";
 
@@ -55,10 +57,22 @@ test.each<[number, MsgpackValue, string]>([
   expect(() => input(type, value)).toThrow(why);
 });
 
-test("a pickle is refused", () => {
+test("a pickle is refused, and its request can be answered", () => {
   const pickle = new Extension(1, Buffer.from("80049500", "hex"));
+  const why = "not MessagePack at byte 12: extension type 1: a pickle, which could run code, is refused";
   expect(() => input(0, ["r", [], null, null, null, 0, null, null, null, pickle])).toThrow(
-    "extension type 1: a pickle, which could run code, is refused",
+    new RequestError("r", 0, why),
+  );
+  expect(() => input(1, [pickle])).toThrow(MsgpackError);
+});
+
+test("a request with a wrong field can be answered, if its id and its process can be read", () => {
+  const request = (client: MsgpackValue) => ["r", [1.5], ...Array(9).fill(null), client];
+  expect(() => input(0, request(3))).toThrow(
+    expect.objectContaining({ request_id: "r", client_index: 3, message: expect.stringContaining("[0]: takes") }),
+  );
+  expect(() => input(0, request("x"))).toThrow(
+    new MessageError("client_index: takes an integer below 2^53, not a text"),
   );
 });
 
