@@ -5,13 +5,17 @@ import type { Order } from "../../../text/canned/script.ts";
 import { orderedCallsText } from "../../../text/grammar/given-call.ts";
 import type { ToolFormat } from "../../../text/grammar/parsers.ts";
 import { callsBefore } from "../request/output-options.ts";
-import type { GenerationRequest } from "../request/request.ts";
+import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 
 /** The format without `--tool-call-parser`. Such a server has no parser, so the calls stay text. */
 const WITHOUT_PARSER: ToolFormat = "hermes";
 
 /** Returns the order with its calls as text. `parser`: undefined if the server has none. */
-export function withCallsWritten(order: Order, request: GenerationRequest, parser: ToolFormat | undefined): Order {
+export function withCallsWritten(
+  order: Order,
+  request: ChatRequest | Pick<CompletionRequest, "kind">,
+  parser: ToolFormat | undefined,
+): Order {
   const { toolCalls, script } = order;
   const form = parser ?? WITHOUT_PARSER;
   let before = request.kind === "chat" ? callsBefore(request) : 0;

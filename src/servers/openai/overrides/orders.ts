@@ -5,41 +5,24 @@
  */
 
 import { andThen } from "../../../base/maybe-promise.ts";
-import type { Generation, Receiver } from "../../../engine/interface/types.ts";
-import { countedParts } from "../../../text/answers/answer-parts.ts";
 import type { FixtureAnswer } from "../../../text/canned/fixtures/fixture.ts";
 import type { AnswerRules } from "../../../text/canned/fixtures/match.ts";
 import { type Recording, saidIn } from "../../../text/canned/fixtures/recording.ts";
-import {
-  BrokenScript,
-  NO_PLAYS,
-  type Order,
-  type Plays,
-  plainScript,
-  playedScript,
-  type Script,
-  SILENT,
-  shapedScript,
-  touchesEngine,
-  unknownIn,
-} from "../../../text/canned/script.ts";
+import { BrokenScript, type Order, playedScript, type Script, touchesEngine } from "../../../text/canned/script.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
+import { ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
 import { badRequest, orderNotAllowed } from "../request/errors.ts";
-import type { LogprobSource } from "../request/logprob-source.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import type { GenerationRequest, Repetition } from "../request/request.ts";
+import type { GenerationRequest } from "../request/request.ts";
 import { type RequestOrders, requestOrdersOf } from "../request/request-orders.ts";
-import { thinkingOf, thoughtsBefore } from "../request/thinking.ts";
 import { forced } from "../tool-calls/output.ts";
-import { type ReasoningSetup, reasoningSetup } from "../tool-calls/reasoning.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import { withCallsWritten } from "./ordered-calls.ts";
-import { JointOutputs, type PlayedChoice, PlayedReceiver, rankedLogprobs, type Stage, scriptIds } from "./play.ts";
+import { ScriptPlayer } from "./script-player.ts";
 
 /** An order, and the text that must be encoded before it can be played. */
 export interface OrderedAnswer {
@@ -74,39 +57,22 @@ const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 /** Finds and plays the orders for the requests of a server. */
 export class Orders {
   readonly #vocabulary: Vocabulary;
-  readonly #reasoning: ReasoningSetup | null;
-  readonly #plays: Plays;
+  readonly player: ScriptPlayer;
   readonly #failures: Failures;
   /** Orders that clients may give. */
   readonly #allowed: RequestOrders;
-  readonly #stage: Stage;
-  /** True if a script may have stopped the engine. */
-  readonly #mayRelease: boolean;
-  /** Index of the next script of the queue in `--script`. */
-  #next = 0;
   /** Logs why a JSON Schema in a prompt gets no JSON. Later calls do nothing. */
   readonly schemaNotice: (why: string) => void;
 
   constructor(private readonly kernel: OpenAiKernel) {
-    const { backend, config, live, text } = kernel;
-    const { vocabulary } = text.model;
-    this.#vocabulary = vocabulary;
-    const { reasoningParser: name } = config.text;
-    this.#reasoning = name === undefined ? null : reasoningSetup(name, vocabulary);
-    this.#plays = text.canned.plays ?? NO_PLAYS;
+    const { config, live, text } = kernel;
+    this.#vocabulary = text.model.vocabulary;
+    this.player = new ScriptPlayer(kernel);
     this.#failures = new Failures(config, live.values.failures);
     this.#allowed = requestOrdersOf(config);
-    this.#mayRelease = mayRelease(kernel);
     this.schemaNotice = firstOnly((why) =>
       kernel.log(`answered a JSON Schema in a prompt with prose (later cases are not logged): ${why}`),
     );
-    this.#stage = {
-      standStill: (still) => backend.standStill?.(still),
-      releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
-      die: () => backend.die?.(),
-      later: (us, act) => void (backend.after?.(us, act) ?? act()),
-      nowUs: () => backend.nowUs(),
-    };
   }
 
   get #mayFail(): boolean {
@@ -143,13 +109,12 @@ export class Orders {
       return this.#byOperator(http, request, body);
     try {
       const order = header === null ? orderIn(request) : orderInHeader(header);
-      // Let a stopped engine continue now, because the answer to this request needs it.
-      if (order.releases && this.#mayRelease) this.#stage.standStill(false);
+      if (order.releases) this.player.release();
       const { fault } = order;
       const faults = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
       if (order.kind === "none") return { ...this.#byOperator(http, request, body), ...faults };
       if (order.script !== null) {
-        this.#check(order.script);
+        this.player.check(order.script);
         if (this.#allowed !== "all" && touchesEngine(order.script)) return { ...NOTHING, error: orderNotAllowed };
       }
       return { ...NOTHING, ordered: this.#ordered(order, request), ...faults };
@@ -182,91 +147,8 @@ export class Orders {
     }
   }
 
-  /**
-   * Returns the script of an order. `ids`: its encoded text; null if it has none. A completion that is ordered to echo repeats
-   * each prompt.
-   */
-  script(
-    { order, text }: OrderedAnswer,
-    ids: Uint32Array | null,
-    prompts: readonly Uint32Array[],
-    request: GenerationRequest,
-  ): Script {
-    if (order.kind === "script" || order.kind === "play") return order.script!;
-    const { n } = request;
-    if (ids !== null && order.script?.parts !== undefined) return this.#inParts(ids, order.script, prompts.length * n);
-    const answerIds = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
-    const plain = text === null ? this.#repeated(prompts, n) : plainScript(answerIds!, prompts.length * n);
-    return order.script === null ? plain : shapedScript(plain, order.script);
-  }
-
-  #inParts(ids: Uint32Array, shape: Script, choices: number): Script {
-    const vocabulary = this.#vocabulary;
-    const parts = countedParts(shape.parts!, ids.length, (at) => vocabulary.bytesOf(ids[at]!).length);
-    return { ...shapedScript(plainScript(ids, choices), shape), parts };
-  }
-
-  /** Puts thinking in front of a text, if the server's answers think. Otherwise the parser would take the text for thinking. */
-  #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: GenerationRequest): Uint32Array {
-    const { config, text } = this.kernel;
-    const seed = request.seed ?? 0;
-    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.openai.answers.meanReasoningTokens);
-    if (thinking === null) return ids;
-    const whole = thoughtsBefore(thinking, text.model.answers, seed, ids, this.#vocabulary.size);
-    return whole.subarray(0, whole.length);
-  }
-
-  /** Returns a script whose answers repeat the prompts without special tokens. */
-  #repeated(prompts: readonly Uint32Array[], n: number): Script {
-    const vocabulary = this.#vocabulary;
-    const plain = plainScript([], 0);
-    const sequences = prompts.flatMap((prompt) => {
-      const ids = Array.from(prompt).filter((id) => !vocabulary.isSpecial(id));
-      return plainScript(ids, n).sequences;
-    });
-    return { ...plain, sequences };
-  }
-
-  /**
-   * Applies the effects of a script that come before its first step. Call it before the first choice is submitted. Returns the
-   * collector of outputs if these must arrive together, or null.
-   */
-  begins({ holdAfter, releaseAfterS, diesAtStep, burst }: Script, choices: number): JointOutputs | null {
-    if (holdAfter === 0) this.#stage.standStill(true);
-    if (holdAfter === 0 && releaseAfterS !== null) this.#stage.releaseIn(releaseAfterS);
-    if (diesAtStep === 0) this.#stage.die();
-    return burst ? new JointOutputs(choices) : null;
-  }
-
-  /** Returns the generation with the ids of its script, and the receiver that plays the rest of the script. */
-  play(
-    script: Script,
-    choice: PlayedChoice,
-    generation: Generation,
-    repetition: Repetition | null,
-    together: JointOutputs | null,
-  ): { readonly generation: Generation; readonly receiver: Receiver } {
-    const sequence = script.sequences[choice.index] ?? SILENT;
-    const ids = scriptIds(sequence, generation, this.#vocabulary.eosId);
-    return {
-      // The real scheduler leaves `min_tokens` to the sampler, so an ordered end-of-sequence before it ends the answer.
-      generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
-      receiver: new PlayedReceiver(choice, sequence, {
-        ...{ script, stage: this.#stage, repetition, together },
-        arrivalUs: generation.arrivalUs,
-      }),
-    };
-  }
-
-  /** Returns the source of each choice's log probabilities, if the script orders those of `rankedLogprobs`. */
-  logprobs(script: Script): ((index: number) => LogprobSource) | undefined {
-    if (!script.ranked) return undefined;
-    const { size } = this.#vocabulary;
-    return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
-  }
-
   #ordered(original: Order, request: GenerationRequest): OrderedAnswer {
-    if (original.kind === "play") return this.#played(this.#named(original.text), original, request);
+    if (original.kind === "play") return this.#played(this.player.named(original.text), original, request);
     const order = withCallsWritten(original, request, this.kernel.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
@@ -310,28 +192,14 @@ export class Orders {
 
   /** Takes the next script of the queue, or returns null if none is left. */
   #queued(request: GenerationRequest): OrderedAnswer | null {
-    const script = this.#plays.queue[this.#next];
-    if (script === undefined) return null;
-    this.#next++;
-    return this.#played(script, ECHO, request);
+    const script = this.player.next();
+    return script && this.#played(script, ECHO, request);
   }
 
   /** Replaces the answer of an order by a script. */
   #played(script: Script, of: Order, request: GenerationRequest): OrderedAnswer {
     const order = { ...of, ...playedScript(script) };
     return order.kind === "script" ? { order, text: null } : this.#ordered(order, request);
-  }
-
-  #named(name: string): Script {
-    const script = this.#plays.named.get(name);
-    if (script !== undefined) return script;
-    throw new BrokenScript(`no script of --script is named "${name}"`);
-  }
-
-  #check(script: Script): void {
-    const { size } = this.#vocabulary;
-    const wrong = unknownIn(script, size);
-    if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
   }
 }
 

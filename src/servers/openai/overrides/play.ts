@@ -4,6 +4,7 @@
  */
 
 import { Finish, type Generation, type Receiver, type Submission } from "../../../engine/interface/types.ts";
+import type { Backend } from "../../../kernel/backend.ts";
 import { IdSet } from "../../../text/answers/id-set.ts";
 import type { Script, Sequence } from "../../../text/canned/script.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
@@ -23,6 +24,15 @@ export interface Stage {
   /** Kills the engine. */
   die(): void;
 }
+
+/** Returns the stage of a server's engines. */
+export const stageOf = (backend: Backend): Stage => ({
+  standStill: (still) => backend.standStill?.(still),
+  releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
+  die: () => backend.die?.(),
+  later: (us, act) => void (backend.after?.(us, act) ?? act()),
+  nowUs: () => backend.nowUs(),
+});
 
 /** A choice that a script answers. */
 export interface PlayedChoice extends Receiver {

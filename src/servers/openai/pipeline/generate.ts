@@ -256,7 +256,7 @@ export class Generator {
     { echoes }: Pick<PreparedRequest, "echoes">,
   ) {
     const { kernel, orders } = this.serving;
-    const logprobs = (script && orders.logprobs(script)) ?? null;
+    const logprobs = (script && orders.player.logprobs(script)) ?? null;
     const queuedUs = kernel.backend.nowUs();
     const parts = script?.parts ?? null;
     return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs });

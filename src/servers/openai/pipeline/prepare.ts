@@ -257,6 +257,6 @@ function scriptOf(
   { orderedIds, prompts, permitted }: PreparedRequest,
 ): Script | null {
   if (ordered === null) return null;
-  const script = orders.script(ordered, orderedIds, prompts, request);
+  const script = orders.player.script(ordered, orderedIds, prompts, request);
   return permitted === null ? script : permitted(script, request, server, kernel.text.model.vocabulary);
 }

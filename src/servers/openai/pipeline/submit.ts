@@ -5,6 +5,7 @@ import type { Choices, Receiver } from "../../../engine/interface/types.ts";
 import type { JointOutputs } from "../overrides/play.ts";
 import { RepetitionWatch } from "../overrides/repetition.ts";
 import { generationOf, type RequestPlan } from "../request/generation.ts";
+import { apiOf, promptLogprobCount } from "../request/output-options.ts";
 import { choiceSeed, headerInt } from "../request/sampling.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { type AnswerChoice, cancelChoices } from "./choice.ts";
@@ -111,7 +112,7 @@ function sharedOf(serving: Serving, job: Job, count: number): SharedParts {
   const { cacheHitThreshold } = kernel.config.queue;
   const leastCached =
     cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
-  return { plan, leastCached, together: script && orders.begins(script, count) };
+  return { plan, leastCached, together: script && orders.player.begins(script, count) };
 }
 
 /** Submits one choice. Returns the reason if the engine refuses it. `siblings`: all choices of its prompt, if several. */
@@ -134,7 +135,7 @@ function submitChoice(
     siblings,
   });
   const { repetition } = received.request;
-  const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
+  const played = fitted.script && orders.player.play(fitted.script, choice, generation, repetition, together);
   let receiver: Receiver = played?.receiver ?? (repetition === null ? choice : new RepetitionWatch(choice, repetition));
   if (leastCached > 0) receiver = new CacheJudge(choice, receiver, cut.ids.length, leastCached);
   if (context.truthUs) receiver = new TimedReceiver(choice, receiver, context.truthUs);
@@ -155,6 +156,8 @@ function planOf({ kernel, server, limits }: Serving, { received, fitted, encoded
     reasoning: server.reasoning,
     request,
     steering: fitted.steering,
+    skipReadingPrefixCache: promptLogprobCount(request) !== null,
+    ...(request.kind === "chat" && apiOf(request) === "Responses" ? { ofResponses: true } : {}),
     adapter: adapterOf(limits, request),
     // A header that is not a number is ignored.
     priority: Number(headerInt(http.headers.get(PRIORITY_HEADER)) ?? request.priority),

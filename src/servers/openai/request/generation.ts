@@ -6,11 +6,10 @@ import type { Choices, Generation, TokenSource } from "../../../engine/interface
 import type { KernelText } from "../../../kernel/kernel.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
-import { apiOf, promptLogprobCount } from "./output-options.ts";
-import type { GenerationRequest } from "./request.ts";
+import type { CommonRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
-import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
+import { type ThinkingFields, thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
 
 /** A prompt after truncation, and the most output tokens of its answers. */
 export interface Cut {
@@ -20,15 +19,19 @@ export interface Cut {
   readonly transferUs: number | undefined;
 }
 
+/** The fields of a request that its generations depend on. */
+export type PlannedRequest = Pick<CommonRequest, "ignoreEos" | "minTokens" | "stopTokenIds" | "cacheSalt"> &
+  ThinkingFields;
+
 /** Facts about a request that all its choices share. */
 export interface RequestPlan
   extends Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">>,
-    Pick<Generation, "rank"> {
+    Pick<Generation, "rank" | "skipReadingPrefixCache" | "ofResponses"> {
   readonly text: KernelText;
   /** Mean tokens of thinking. Undefined: the default. */
   readonly meanReasoningTokens: number | undefined;
   readonly reasoning: ServerTraits["reasoning"];
-  readonly request: GenerationRequest;
+  readonly request: PlannedRequest;
   readonly steering: Steering | null;
 }
 
@@ -59,11 +62,11 @@ export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation 
     seed,
     priority: plan.priority,
     cacheSalt: request.cacheSalt ?? "",
-    skipReadingPrefixCache: promptLogprobCount(request) !== null,
+    skipReadingPrefixCache: plan.skipReadingPrefixCache,
     adapter: plan.adapter,
     rank: plan.rank,
     choices: choice.siblings,
-    ...(request.kind === "chat" && apiOf(request) === "Responses" ? { ofResponses: true } : {}),
+    ...(plan.ofResponses ? { ofResponses: true } : {}),
     arrivalUs: plan.arrivalUs,
     encodedFromUs: plan.encodedFromUs,
     transferUs: cut.transferUs,
@@ -109,7 +112,7 @@ function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | nu
 }
 
 /** Returns the stop ids of a request. If the model has several end-of-sequence tokens, these include all but the first one. */
-function stopIds({ stopTokenIds, ignoreEos }: GenerationRequest, endIds: readonly number[]): readonly number[] {
+function stopIds({ stopTokenIds, ignoreEos }: PlannedRequest, endIds: readonly number[]): readonly number[] {
   if (endIds.length === 0 || ignoreEos) return stopTokenIds;
   return [...new Set([...stopTokenIds, ...endIds])];
 }

@@ -10,7 +10,7 @@ import type { Encoder, Vocabulary } from "../../../text/tokens/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { validationError } from "./errors.ts";
 import { MAX_BAD_WORDS } from "./lists.ts";
-import type { GenerationRequest } from "./request.ts";
+import type { GenerationRequest, SamplingFields } from "./request.ts";
 import { shownWords } from "./sampling.ts";
 
 /** Returns the token sequences of `bad_words`. */
@@ -45,9 +45,14 @@ export function checkBadWords({ sampling }: GenerationRequest, sequences: readon
   return validationError(message, "bad_words", value());
 }
 
+/** The fields of a request that force or forbid tokens, or end the answer. */
+interface SteeredRequest extends Pick<GenerationRequest, "stopTokenIds" | "ignoreEos" | "minTokens"> {
+  readonly sampling: Pick<SamplingFields, "allowedTokenIds" | "logitBias">;
+}
+
 /** Returns the rules for the tokens of the answer. Null: nothing is forced or forbidden. */
 export function steeringOf(
-  request: GenerationRequest,
+  request: SteeredRequest,
   badWords: readonly Uint32Array[] | null,
   { eosId, size }: Vocabulary,
 ): Steering | null {

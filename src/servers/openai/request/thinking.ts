@@ -5,16 +5,23 @@ import type { AnswerTables } from "../../../text/answers/answers.ts";
 import type { Steering } from "../../../text/answers/steered.ts";
 import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../../../text/answers/thinking.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../tool-calls/reasoning.ts";
-import type { GenerationRequest } from "./request.ts";
+import type { ChatRequest, CompletionRequest, SamplingFields } from "./request.ts";
 
 /** Default of `--mean-reasoning-tokens`. */
 const MEAN_TOKENS = 64;
 /** Number of tokens at the end of a prompt that are searched for the tag with which a template opens the thinking. */
 const OPENING_TOKENS = 3;
 
+/** The fields of a request that its thinking depends on. */
+export type ThinkingFields =
+  | Pick<CompletionRequest, "kind">
+  | (Pick<ChatRequest, "kind" | "thinks" | "reasoningTokens"> & {
+      readonly sampling: Pick<SamplingFields, "thinkingTokenBudget">;
+    });
+
 /** Returns the thinking of an answer, or null if it does not think. */
 export function thinkingOf(
-  request: GenerationRequest,
+  request: ThinkingFields,
   setup: ReasoningSetup | null | undefined,
   promptIds: Uint32Array,
   seed: number,
@@ -75,6 +82,6 @@ export function thoughtsBefore(
 }
 
 /** Reports whether an answer has no thinking, because its prompt has closed it or the request has switched it off. */
-export function isOver(reasoning: ReasoningSetup, request: GenerationRequest, promptIds: Uint32Array): boolean {
+export function isOver(reasoning: ReasoningSetup, request: ThinkingFields, promptIds: Uint32Array): boolean {
   return request.kind !== "chat" || thinkingIsOver(reasoning, promptIds, request.thinks);
 }
