@@ -52,7 +52,7 @@ test("missing and refused options of the role give one line each", () => {
   };
   expect(resolved("--return-perf-metrics")).toBe("--return-perf-metrics: needs --role trtllm-serve");
   expect(resolved("--role trtllm-serve --workers 2")).toBe(
-    "--workers: must be 1 with --role trtllm-serve, which has one engine",
+    "--workers: must be 1 with --role trtllm-serve, which has one process",
   );
   expect(resolved("--role trtllm-serve --max-num-seqs 5")).toContain("--max-batch-size");
   expect(resolved("--role trtllm-serve --metrics-port 9")).toContain("--metrics-port: only for Triton's metrics");

@@ -178,6 +178,7 @@ export const joinOptions = serveGroup(`Engine behind a front end of vLLM (--role
     lands: "join.rank",
     ...integer(0, 65_535),
     ...initially(JOIN_DEFAULTS.rank),
-    about: "Rank of the engine. Each engine of a front end has its own.",
+    about:
+      "Rank of the engine. Each engine of a front end has its own. With --data-parallel-size, the first of several ranks.",
   },
 });

@@ -68,7 +68,11 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
   if ("error" in parsers) return parsers;
   const settings = tritonSettings(values, parts.workers);
   if ("error" in settings) return settings;
-  const models = modelsConfig(parts.models, profile);
+  const models = {
+    ...modelsConfig(parts.models, profile),
+    // The front end loads adapters while the engine runs.
+    ...(parts.role === VLLM_ENGINE && engine.maxLoras > 0 ? { runtimeLora: true } : {}),
+  };
   const listen = completeListen(parts.listen, values["self-signed-certs"] ?? false);
   const metrics = metricsConfig(values, parts, settings, listen.host);
   const clash =

@@ -166,8 +166,9 @@ export function unfitForRole(values: ServeValues, at: (option: string) => string
   }
   const { role } = values;
   if (role !== ROLE && role !== VLLM_ENGINE) return undefined;
-  for (const name of ["workers", "data-parallel-size"] as const)
-    if ((values[name] ?? 1) > 1) return `${at(name)}: must be 1 with --role ${role}, which has one engine`;
+  if ((values.workers ?? 1) > 1) return `${at("workers")}: must be 1 with --role ${role}, which has one process`;
+  if (role === ROLE && (values["data-parallel-size"] ?? 1) > 1)
+    return `${at("data-parallel-size")}: must be 1 with --role ${role}, which has one engine`;
   if (values["http2-port"] !== undefined)
     return `${at("http2-port")}: only for --role vllm; --role ${role} speaks HTTP/1.1`;
   if (values["metrics-port"] !== undefined)

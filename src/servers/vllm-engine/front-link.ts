@@ -1,6 +1,7 @@
 /**
- * Joins a front end: the handshake, then one input and one output per process of the front end. A front end that ends and comes
- * back is joined again. Source: `vllm/v1/engine/core.py` (startup_handshake), vLLM 0.33.0.
+ * Joins a front end: the handshake, then one input and one output per process of the front end, and its coordinator if it has
+ * several engines and one. A front end that ends and comes back is joined again. Source: `vllm/v1/engine/core.py`
+ * (startup_handshake), vLLM 0.33.0.
  */
 import { MsgpackError } from "../../wire/msgpack/reader.ts";
 import { type ZmtpOptions, ZmtpSocket } from "../../wire/zmtp/socket.ts";
@@ -13,6 +14,11 @@ import { type HandshakeInit, RequestError } from "./messages/request.ts";
 
 /** Longest time for which `close` waits until the last messages have been sent. */
 const LINGER_MS = 4000;
+/** The coordinator in the place of a process of the front end. */
+export const COORDINATOR = -1;
+/** The coordinator's first message, after it has seen the subscription. */
+const READY = Buffer.from("READY");
+
 /** Messages that may wait for a process of the front end that does not read. vLLM sets no limit. */
 const WAITING_MOST = 100_000;
 
@@ -32,14 +38,23 @@ export interface LinkOwner {
 interface Sockets {
   readonly inputs: readonly ZmtpSocket[];
   readonly outputs: readonly ZmtpSocket[];
+  readonly coordinator: { readonly input: ZmtpSocket; readonly output: ZmtpSocket } | null;
 }
+const NO_SOCKETS: Sockets = { inputs: [], outputs: [], coordinator: null };
+const allOf = ({ inputs, outputs, coordinator }: Sockets): readonly ZmtpSocket[] => [
+  ...inputs,
+  ...outputs,
+  ...(coordinator === null ? [] : [coordinator.input, coordinator.output]),
+];
 
 export class FrontLink {
   readonly #handshake: ZmtpSocket;
-  #sockets: Sockets = { inputs: [], outputs: [] };
+  #sockets: Sockets = NO_SOCKETS;
   /** Numbers of messages that were dropped since the output last had room, by the index of the output. */
   readonly #dropped = new Map<number, number>();
   #isReady = false;
+  /** False until the coordinator has seen the subscription. True if there is none. */
+  #isCoordinated = true;
 
   constructor(
     config: JoinConfig,
@@ -66,12 +81,17 @@ export class FrontLink {
     return this.#isReady;
   }
 
+  get hasCoordinator(): boolean {
+    return this.#sockets.coordinator !== null;
+  }
+
   /**
-   * Sends a message to a process of the front end. Drops it if the process is not connected, or if too many messages wait for it. The
+   * Sends a message to a process of the front end, or to the coordinator. Drops it if the process is not connected, or if too many messages wait for it. The
    * first message that is dropped is logged, and their number when the process reads again.
    */
   send(client: number, frames: readonly Uint8Array[]): void {
-    const output = this.#sockets.outputs[client];
+    const { outputs, coordinator } = this.#sockets;
+    const output = client === COORDINATOR ? coordinator?.output : outputs[client];
     if (output === undefined || output.send(frames)) return;
     const dropped = this.#dropped.get(client) ?? 0;
     if (dropped === 0) this.owner.log(`process ${client} of the front end does not read: messages to it are dropped`);
@@ -80,8 +100,7 @@ export class FrontLink {
 
   /** Sends what waits, and ends the connections. */
   async close(): Promise<void> {
-    const { inputs, outputs } = this.#sockets;
-    await Promise.all([this.#handshake, ...inputs, ...outputs].map((socket) => socket.close(LINGER_MS)));
+    await Promise.all([this.#handshake, ...allOf(this.#sockets)].map((socket) => socket.close(LINGER_MS)));
   }
 
   #options(identity: Buffer | null): ZmtpOptions {
@@ -91,7 +110,7 @@ export class FrontLink {
 
   /** Connects to the addresses of the front end. Says that the engine is ready when all connections are open. */
   #begin({ addresses }: HandshakeInit, identity: Buffer): void {
-    for (const socket of [...this.#sockets.inputs, ...this.#sockets.outputs]) void socket.close();
+    for (const socket of allOf(this.#sockets)) void socket.close();
     this.#isReady = false;
     this.#dropped.clear();
     const registration = this.owner.registration(addresses.frontend_stats_publish_address);
@@ -100,7 +119,8 @@ export class FrontLink {
       const onDrain = () => this.#drained(client);
       return new ZmtpSocket("PUSH", { ...this.#options(null), onJoin: this.#joined, onDrain });
     });
-    this.#sockets = { inputs, outputs };
+    const coordinator = this.#coordinator(addresses);
+    this.#sockets = { inputs, outputs, coordinator };
     for (const [at, endpoint] of addresses.inputs.entries()) inputs[at]!.connect(endpoint);
     for (const [at, endpoint] of addresses.outputs.entries()) outputs[at]!.connect(endpoint);
   }
@@ -122,9 +142,28 @@ export class FrontLink {
     return input;
   }
 
+  /** Connects to the coordinator, which balances the load of several engines. Null: the front end has none. */
+  #coordinator({ coordinator_input, coordinator_output }: HandshakeInit["addresses"]): Sockets["coordinator"] {
+    this.#isCoordinated = coordinator_input === null || coordinator_output === null;
+    if (coordinator_input === null || coordinator_output === null) return null;
+    const input = new ZmtpSocket("XSUB", {
+      ...this.#options(null),
+      onMessage: ([first]) => {
+        if (!READY.equals(first!)) return;
+        this.#isCoordinated = true;
+        this.#joined();
+      },
+    });
+    const output = new ZmtpSocket("PUSH", { ...this.#options(null), onJoin: this.#joined });
+    input.subscribe(Buffer.alloc(0));
+    input.connect(coordinator_input);
+    output.connect(coordinator_output);
+    return { input, output };
+  }
+
   readonly #joined = (): void => {
-    const { inputs, outputs } = this.#sockets;
-    if (this.#isReady || ![...inputs, ...outputs].every(({ peers }) => peers.length > 0)) return;
+    const sockets = allOf(this.#sockets);
+    if (this.#isReady || !this.#isCoordinated || !sockets.every(({ peers }) => peers.length > 0)) return;
     this.#isReady = true;
     this.#handshake.send([statusMessage("READY")]);
     this.owner.log("the front end has the engine");

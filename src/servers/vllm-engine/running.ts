@@ -1,21 +1,32 @@
 /**
- * Runs the requests of a front end on our engine: submits them, and sends the tokens of each step as one message per process of
- * the front end.
+ * Runs the requests of a front end on one of our engines. The tokens of a step are sent as one message per process of the front
+ * end.
  */
-import { Finish, type Generation, type Submission } from "../../engine/interface/types.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
-import { distinctIds } from "../../text/answers/id-set.ts";
+
+import { REQUESTS_MOST } from "../../base/core-limits.ts";
+import { logUnexpected } from "../../base/unexpected.ts";
+import { Finish, type Receiver } from "../../engine/interface/types.ts";
+import { RepetitionWatch } from "../openai/overrides/repetition.ts";
+import type { EngineAdapters } from "./adapters.ts";
+import type { EngineKernel } from "./engine-kernel.ts";
+import { COORDINATOR } from "./front-link.ts";
 import type { FrontMessage } from "./messages/incoming.ts";
 import type { MessageLayout } from "./messages/layouts.ts";
 import { type EngineCoreOutput, OutputFinish, OutputsWriter, PLAIN_OUTPUT, PLAIN_OUTPUTS } from "./messages/outputs.ts";
-import type { EngineCoreRequest, RequestError, SamplingParams, UtilityCall } from "./messages/request.ts";
+import type { EngineCoreRequest, RequestError, UtilityCall } from "./messages/request.ts";
 import type { SchedulerStats } from "./messages/stats.ts";
+import { type EngineRun, Preparer } from "./prepare.ts";
 import { RequestFacts } from "./request-facts.ts";
+import { type OutputReceiver, RunningRequest } from "./running-request.ts";
 import { StepStats } from "./step-stats.ts";
 import { Utilities } from "./utilities.ts";
 
-/** Sends frames to the process of the front end with this index. */
-export type SendToFront = (client: number, frames: readonly Uint8Array[]) => void;
+/** The connections to the front end. */
+export interface FrontSender {
+  /** Sends frames to the process with this index, or to the `COORDINATOR`. */
+  readonly send: (client: number, frames: readonly Uint8Array[]) => void;
+  readonly hasCoordinator: () => boolean;
+}
 
 /** The outputs of a step so far, for one process of the front end. */
 interface StepOutputs {
@@ -26,32 +37,45 @@ interface StepOutputs {
   readonly finished: string[];
 }
 
-type EngineKernel = Pick<Kernel, "backend" | "chance" | "config" | "engines" | "metrics" | "text">;
+/** vLLM's answer to a request that arrives during a pause (`vllm/v1/engine/core.py`). */
+const PAUSED = "Generation is paused. Please retry after it resumes.";
 
-export class RunningRequests {
+/** The engine among those of this process, and its rank for the front end. */
+export interface EnginePlace {
+  readonly index: number;
+  readonly rank: number;
+}
+
+export class RunningRequests implements OutputReceiver {
   readonly #writer: OutputsWriter;
-  readonly #submissions = new Map<string, Submission>();
+  readonly #preparer: Preparer;
+  /** Requests by id. Null: it is being prepared. */
+  readonly #requests = new Map<string, RunningRequest | null>();
   /** Outputs that are not sent yet, by the index of their process. */
   readonly #steps = new Map<number, StepOutputs>();
   readonly #utilities: Utilities;
   readonly #stats: StepStats;
   #isFlushing = false;
+  /** Numbers of waiting and running requests that the coordinator knows. */
+  #told = "0 0";
 
   constructor(
     private readonly kernel: EngineKernel,
     layout: MessageLayout,
-    private readonly engineIndex: number,
-    private readonly send: SendToFront,
+    private readonly place: EnginePlace,
+    adapters: EngineAdapters,
+    private readonly front: FrontSender,
   ) {
     const { fleet } = kernel.engines;
     this.#writer = new OutputsWriter(layout);
-    this.#utilities = new Utilities(fleet);
-    this.#stats = new StepStats(() => fleet.engines[0]!.view("step"));
+    this.#preparer = new Preparer(kernel, adapters, place.index);
+    this.#utilities = new Utilities(fleet, adapters);
+    this.#stats = new StepStats(() => fleet.engines[place.index]!.view("step"), adapters);
   }
 
   /** Number of requests that have not ended. */
   get count(): number {
-    return this.#submissions.size;
+    return this.#requests.size;
   }
 
   received(message: FrontMessage): void {
@@ -77,8 +101,22 @@ export class RunningRequests {
 
   /** Aborts all requests, because nobody waits for their answers. */
   abortAll(): void {
-    for (const id of [...this.#submissions.keys()]) this.#abort(id);
+    for (const id of [...this.#requests.keys()]) this.#abort(id);
     this.#steps.clear();
+  }
+
+  begun(): void {
+    this.#stats.scheduled();
+  }
+
+  output({ client }: RunningRequest, output: EngineCoreOutput, dueUs: number | undefined): void {
+    this.#output(client, output, dueUs);
+  }
+
+  ended({ id }: RunningRequest, finish: Finish): void {
+    this.#requests.delete(id);
+    const { accounting } = this.kernel.metrics;
+    accounting.settled(finish === Finish.Length ? "length" : finish === Finish.Error ? "error" : "stop");
   }
 
   async #answer(call: UtilityCall): Promise<void> {
@@ -87,53 +125,70 @@ export class RunningRequests {
   }
 
   #abort(id: string): void {
-    const submission = this.#submissions.get(id);
-    if (submission === undefined) return;
-    this.#submissions.delete(id);
-    submission.cancel();
+    const request = this.#requests.get(id);
+    if (!this.#requests.delete(id)) return;
+    request?.abort();
     this.kernel.metrics.accounting.settled("abort");
   }
 
   #add(request: EngineCoreRequest): void {
-    const { request_id: id, client_index: client } = request;
-    if (this.#submissions.has(id)) return;
-    const generation = generationOf(request, this.kernel);
-    if (typeof generation === "string") {
-      this.#reject(client, id, "validation_error", generation);
+    const { request_id: id, client_index: client, abort_immediately } = request;
+    if (this.#requests.has(id) || abort_immediately) return;
+    if (this.#requests.size >= REQUESTS_MOST) {
+      this.#reject(client, id, "engine_overloaded", "The engine is busy.");
       return;
     }
-    const { backend, metrics, config } = this.kernel;
-    const facts = new RequestFacts(config.engine.enablePrefixCaching ? config.engine.blockSize : 0);
-    const submission = backend.submit(generation, {
-      streams: true,
-      onTokens: (ids, at, count, finish, stopTokenId) => {
-        if (finish === null && count === 0) return;
-        const live = this.#submissions.get(id)!;
-        const { isFirst, ...told } = facts.next(live);
-        if (isFirst) this.#stats.scheduled();
-        this.#output(
-          client,
-          {
-            ...PLAIN_OUTPUT,
-            ...told,
-            request_id: id,
-            new_token_ids: Array.from(ids.subarray(at, at + count)),
-            finish_reason: finish as OutputFinish | null,
-            stop_reason: stopTokenId < 0 ? null : stopTokenId,
-          },
-          live.timeline?.stepDueUs,
-        );
-        if (finish === null) return;
-        this.#submissions.delete(id);
-        metrics.accounting.settled(finish === Finish.Length ? "length" : finish === Finish.Stop ? "stop" : "error");
+    // A coordinator wakes the other engines of its front end.
+    if (this.#requests.size === 0 && this.front.hasCoordinator())
+      this.#sendNow(COORDINATOR, this.kernel.backend.nowUs(), { start_wave: Math.max(0, request.current_wave) });
+    const prepared = this.#preparer.prepare(request);
+    if (!(prepared instanceof Promise)) {
+      if ("refused" in prepared) this.#reject(client, id, "validation_error", prepared.refused);
+      else this.#submit(request, prepared);
+      return;
+    }
+    this.kernel.metrics.accounting.opened();
+    this.#requests.set(id, null);
+    void prepared.then(
+      (ready) => {
+        // Null: not aborted meanwhile.
+        if (this.#requests.get(id) !== null) return;
+        this.#requests.delete(id);
+        if (!("refused" in ready)) return this.#submit(request, ready, true);
+        this.kernel.metrics.accounting.settled("refused");
+        this.#reject(client, id, "validation_error", ready.refused);
       },
-    });
+      (error: unknown) => {
+        logUnexpected("a request of the front end failed", error);
+        if (!this.#requests.delete(id)) return;
+        this.kernel.metrics.accounting.settled("error");
+        this.#reject(client, id, "internal_error", "The engine could not prepare the request.");
+      },
+    );
+  }
+
+  /** `isOpened`: the request is counted as open. */
+  #submit({ request_id: id, client_index: client }: EngineCoreRequest, prepared: EngineRun, isOpened = false): void {
+    const { backend, metrics, config } = this.kernel;
+    const { player } = this.#preparer;
+    const { enablePrefixCaching, blockSize } = config.engine;
+    const facts = new RequestFacts(enablePrefixCaching ? blockSize : 0);
+    const running = new RunningRequest(id, client, prepared, facts, this);
+    const { script, repetition } = prepared;
+    const together = script && player.begins(script, 1);
+    const played = script && player.play(script, running, prepared.generation, repetition, together);
+    const receiver: Receiver =
+      played?.receiver ?? (repetition === null ? running : new RepetitionWatch(running, repetition));
+    const submission = backend.submit(played?.generation ?? prepared.generation, receiver);
     if ("refused" in submission) {
-      this.#reject(client, id, "engine_overloaded", `The engine is ${submission.refused}.`);
+      if (isOpened) metrics.accounting.settled("refused");
+      if (submission.refused === "paused") this.#reject(client, id, "engine_paused", PAUSED);
+      else this.#reject(client, id, "engine_overloaded", `The engine is ${submission.refused}.`);
       return;
     }
-    metrics.accounting.opened();
-    this.#submissions.set(id, submission);
+    if (!isOpened) metrics.accounting.opened();
+    running.submission = submission;
+    this.#requests.set(id, running);
   }
 
   #reject(client: number, id: string, code: string, message: string): void {
@@ -167,11 +222,21 @@ export class RunningRequests {
       this.#isFlushing = false;
       // The statistics travel with one message.
       let stats: SchedulerStats | null = this.#stats.next();
+      this.#reportLoad(stats);
       for (const [index, one] of this.#steps) {
         this.#flush(index, one, stats);
         stats = null;
       }
     });
+  }
+
+  /** Tells the coordinator how many requests wait and run, if that has changed. */
+  #reportLoad(stats: SchedulerStats): void {
+    if (!this.front.hasCoordinator()) return;
+    const load = `${stats.num_waiting_reqs} ${stats.num_running_reqs}`;
+    if (load === this.#told) return;
+    this.#told = load;
+    this.#sendNow(COORDINATOR, this.kernel.backend.nowUs(), { scheduler_stats: stats });
   }
 
   #flush(client: number, { dueUs, outputs, finished }: StepOutputs, stats: SchedulerStats | null = null): void {
@@ -182,43 +247,9 @@ export class RunningRequests {
 
   #sendNow(client: number, nowUs: number, parts: Partial<typeof PLAIN_OUTPUTS>): void {
     const timestamp = nowUs / 1e6;
-    this.send(client, this.#writer.frames({ ...PLAIN_OUTPUTS, engine_index: this.engineIndex, timestamp, ...parts }));
+    this.front.send(
+      client,
+      this.#writer.frames({ ...PLAIN_OUTPUTS, engine_index: this.place.rank, timestamp, ...parts }),
+    );
   }
-}
-
-/** Largest token id that the engine holds. */
-const ID_MOST = 2 ** 32 - 1;
-
-/** Returns what the engine must generate, or the reason why it cannot. */
-function generationOf(request: EngineCoreRequest, kernel: EngineKernel): Generation | string {
-  const { prompt_token_ids: prompt, sampling_params: params } = request;
-  const { config, chance, backend } = kernel;
-  if (params === null) return "this engine only generates text: sampling_params is missing";
-  if (prompt === null || prompt.length === 0) return "prompt_token_ids: must have at least one token";
-  const strange = prompt.find((id) => id < 0 || id > ID_MOST);
-  if (strange !== undefined) return `prompt_token_ids: takes ids from 0 to ${ID_MOST}, not ${strange}`;
-  const most = config.engine.maxModelLen - prompt.length;
-  if (most < 1) return `a prompt of ${prompt.length} tokens, and the model takes ${config.engine.maxModelLen}`;
-  const seed = params.seed === null ? chance.nextSeed() : params.seed >>> 0;
-  return {
-    promptIds: Uint32Array.from(prompt),
-    maxTokens: Math.max(1, Math.min(params.max_tokens ?? most, most)),
-    minTokens: params.min_tokens,
-    ...endOf(params, seed, kernel),
-    seed,
-    priority: request.priority,
-    cacheSalt: request.cache_salt ?? "",
-    skipReadingPrefixCache: params.skip_reading_prefix_cache ?? false,
-    arrivalUs: backend.nowUs(),
-  };
-}
-
-/** Returns what ends an answer before its limit. Without an end-of-sequence token nothing does but the stop tokens. */
-function endOf(params: SamplingParams, seed: number, { text }: EngineKernel) {
-  const ignoreEos = params._eos_token_id === null;
-  return {
-    ignoreEos,
-    plannedTokens: ignoreEos ? null : text.naturalLength(seed),
-    stopTokenIds: distinctIds(params.stop_token_ids ?? [], text.model.vocabulary.size),
-  };
 }

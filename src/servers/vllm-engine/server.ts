@@ -5,24 +5,16 @@
 import { version } from "../../../package.json";
 import { findPreset } from "../../engine/timing/presets.ts";
 import { timingText } from "../../engine/timing/timing-text.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
 import { onePort } from "../../kernel/one-port.ts";
 import type { Listeners, Server } from "../../kernel/server.ts";
 import { routes } from "../../wire/http/routes.ts";
 import { ourRoutes } from "../openai/front/our-routes.ts";
-import type { OpenAiServerConfig } from "../openai/request/openai-config.ts";
+import { EngineAdapters } from "./adapters.ts";
+import type { EngineKernel, VllmEngineConfig } from "./engine-kernel.ts";
 import { FrontLink } from "./front-link.ts";
-import type { JoinConfig } from "./join-config.ts";
 import { type Registration, registrationMessage } from "./messages/handshake.ts";
 import { LAYOUTS } from "./messages/layouts.ts";
 import { RunningRequests } from "./running.ts";
-
-/** The configuration of a server of this kind. */
-export interface VllmEngineConfig extends OpenAiServerConfig {
-  readonly join: JoinConfig;
-}
-
-type EngineKernel = Kernel<VllmEngineConfig>;
 
 /** Line of the messages' layouts, and the version that the front end shows. */
 const VLLM_VERSION = "0.33.0";
@@ -31,11 +23,12 @@ export const vllmEngine: Server<VllmEngineConfig> = { options: ["openai", "join"
 
 async function start(kernel: EngineKernel): Promise<Listeners<VllmEngineConfig>> {
   let current = attached(kernel);
+  const isReady = () => current.every(({ link }) => link.isReady);
   const port = onePort(kernel, (next) => ({
     routes: [
       ...ourRoutes(next),
       ...routes({
-        "GET /health": ({ front, request }) => front.answer(request, current.link.isReady ? 200 : 503, {}, ""),
+        "GET /health": ({ front, request }) => front.answer(request, isReady() ? 200 : 503, {}, ""),
       }),
     ],
   }));
@@ -45,28 +38,45 @@ async function start(kernel: EngineKernel): Promise<Listeners<VllmEngineConfig>>
     async turnTo(next) {
       const before = current;
       current = attached(next);
-      await Promise.all([before.link.close(), port.turnTo(next)]);
+      await Promise.all([...before.map(({ link }) => link.close()), port.turnTo(next)]);
     },
     async stop(cut) {
-      current.requests.abortAll();
-      await Promise.all([current.link.close(), port.stop(cut)]);
+      for (const { requests } of current) requests.abortAll();
+      await Promise.all([...current.map(({ link }) => link.close()), port.stop(cut)]);
     },
   };
 }
 
-/** Joins the front end with the engines of a kernel. */
-function attached(kernel: EngineKernel): { readonly link: FrontLink; readonly requests: RunningRequests } {
+/** One engine of this process, as the front end sees it. */
+interface AttachedEngine {
+  readonly link: FrontLink;
+  readonly requests: RunningRequests;
+}
+
+/** Joins the front end with all engines of a kernel. Each has its own rank. */
+function attached(kernel: EngineKernel): readonly AttachedEngine[] {
+  const { config, metrics } = kernel;
+  const named = config.models.loraModules.map(({ name }) => name);
+  const adapters = new EngineAdapters(named, (names) => metrics.renderer.name(names));
+  return Array.from({ length: config.dataParallelSize }, (_, index) => attachedEngine(kernel, adapters, index));
+}
+
+function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: number): AttachedEngine {
   const { config, log, time } = kernel;
   const layout = LAYOUTS["0.33"];
   const timer = {
     nowUs: () => time.clock.now(),
     after: (us: number, act: () => void) => time.clock.at(time.clock.now() + us, act),
   };
-  const requests = new RunningRequests(kernel, layout, config.join.rank, (client, frames) => link.send(client, frames));
-  const link = new FrontLink(config.join, timer, {
+  const join = { ...config.join, rank: config.join.rank + index };
+  const requests = new RunningRequests(kernel, layout, { index, rank: join.rank }, adapters, {
+    send: (client, frames) => link.send(client, frames),
+    hasCoordinator: () => link.hasCoordinator,
+  });
+  const link = new FrontLink(join, timer, {
     layout,
     log,
-    registration: (statsAddress) => registrationMessage(registrationOf(kernel, statsAddress)),
+    registration: (statsAddress) => registrationMessage(registrationOf(kernel, join.rank, statsAddress)),
     received: (message) => requests.received(message),
     refused: (request) => requests.refused(request),
     lost: () => requests.abortAll(),
@@ -74,8 +84,8 @@ function attached(kernel: EngineKernel): { readonly link: FrontLink; readonly re
   return { link, requests };
 }
 
-function registrationOf({ config }: EngineKernel, statsAddress: string | null): Registration {
-  const { engine, deployment, join, models } = config;
+function registrationOf({ config }: EngineKernel, rank: number, statsAddress: string | null): Registration {
+  const { engine, deployment, join, models, dataParallelSize } = config;
   const { tp } = findPreset(deployment.preset)!;
   const tokens = (engine.numGpuBlocks - 1) * engine.blockSize;
   return {
@@ -86,16 +96,16 @@ function registrationOf({ config }: EngineKernel, statsAddress: string | null): 
     dtype: "bfloat16",
     vllm_version: VLLM_VERSION,
     world_size: tp,
-    data_parallel_size: 1,
+    data_parallel_size: join.rank + dataParallelSize,
     tensor_parallel_size: tp,
     pipeline_parallel_size: 1,
     decode_context_parallel_size: 1,
-    data_parallel_rank: join.rank,
+    data_parallel_rank: rank,
     max_num_seqs: engine.maxNumSeqs,
     max_num_batched_tokens: engine.maxNumBatchedTokens,
-    instance_id: `understudy-${models.servedModelNames[0]}-${join.rank}`,
-    supports_lora: false,
-    max_loras: 0,
+    instance_id: `understudy-${models.servedModelNames[0]}-${rank}`,
+    supports_lora: engine.maxLoras > 0,
+    max_loras: engine.maxLoras,
     mamba_block_size: null,
     kv_cache_size_tokens: tokens,
     kv_cache_max_concurrency: tokens / engine.maxModelLen,
@@ -111,9 +121,11 @@ function registrationOf({ config }: EngineKernel, statsAddress: string | null): 
 }
 
 function bannerOf({ config, live }: EngineKernel, url: string, startedMs: number): string {
-  const { engine, join } = config;
+  const { engine, join, dataParallelSize } = config;
+  const last = join.rank + dataParallelSize - 1;
+  const [what, as] = last === join.rank ? ["an engine", `rank ${last}`] : ["engines", `ranks ${join.rank} to ${last}`];
   return [
-    `understudy ${version} is an engine for a front end of vLLM ${VLLM_VERSION}, as rank ${join.rank}`,
+    `understudy ${version} is ${what} for a front end of vLLM ${VLLM_VERSION}, as ${as}`,
     `  joins       ${join.address}:${join.rpcPort}, and waits until a front end is there`,
     `  scheduling  max_num_seqs ${engine.maxNumSeqs}, max_num_batched_tokens ${engine.maxNumBatchedTokens}, max_model_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks - 1} blocks of ${engine.blockSize} tokens`,

@@ -1,5 +1,6 @@
 /** Makes the statistics of the scheduler that a front end shows on its page of metrics, from the numbers of the core. */
 import type { EngineView } from "../../engine/interface/types.ts";
+import type { EngineAdapters } from "./adapters.ts";
 import type { PrefixCacheStats, SchedulerStats } from "./messages/stats.ts";
 
 /** Totals of the prefix cache that statistics report as differences. */
@@ -14,7 +15,10 @@ export class StepStats {
   #requests = 0;
 
   /** `view`: returns the numbers of the engine as of its last step. */
-  constructor(private readonly view: () => EngineView) {
+  constructor(
+    private readonly view: () => EngineView,
+    private readonly adapters: Pick<EngineAdapters, "names">,
+  ) {
     this.#last = totalsOf(view());
   }
 
@@ -41,11 +45,21 @@ export class StepStats {
       spec_decoding_stats: null,
       kv_connector_stats: null,
       ec_connector_stats: null,
-      waiting_lora_adapters: {},
-      running_lora_adapters: {},
+      waiting_lora_adapters: this.#byAdapter(view, "waiting"),
+      running_lora_adapters: this.#byAdapter(view, "running"),
       cudagraph_stats: null,
       perf_stats: null,
     };
+  }
+
+  /** Returns the numbers of requests by adapter, without zeros. */
+  #byAdapter(view: EngineView, state: "waiting" | "running"): Readonly<Record<string, number>> {
+    const counts: Record<string, number> = {};
+    for (const [at, name] of this.adapters.names.entries()) {
+      const count = view.adapters[at]?.[state] ?? 0;
+      if (count > 0) counts[name] = count;
+    }
+    return counts;
   }
 
   #prefixCache(view: EngineView): PrefixCacheStats {

@@ -2,8 +2,9 @@
  * Answers the calls of a front end to functions of the engine. Source: `EngineCore` in `vllm/v1/engine/core.py`, vLLM 0.33.0.
  */
 import type { EngineControl } from "../../kernel/engine-control.ts";
+import type { EngineAdapters } from "./adapters.ts";
 import type { UtilityOutput } from "./messages/outputs.ts";
-import type { UtilityCall } from "./messages/request.ts";
+import { loraOf, type UtilityCall } from "./messages/request.ts";
 
 /** Parts of the engine that sleep. `wake_up` can wake each of them alone. */
 const TAGS = ["weights", "kv_cache"] as const;
@@ -15,7 +16,8 @@ const modeOf = (value: unknown): PauseMode => PAUSE_MODES.find((mode) => mode ==
 /** Functions by name. Each takes the arguments of the call and returns the result as JSON, or a promise of it. */
 type Functions = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
 
-function functionsOf(engines: EngineControl): Functions {
+function functionsOf(engines: EngineControl, adapters: EngineAdapters): Functions {
+  let weightVersion: string | null = null;
   return {
     get_supported_tasks: () => ["generate"],
     reset_prefix_cache: (running) => engines.resetPrefixCache(running === true),
@@ -45,7 +47,18 @@ function functionsOf(engines: EngineControl): Functions {
       return asleep.length === 0;
     },
     is_sleeping: () => engines.asleep.length > 0,
-    list_loras: () => [],
+    add_lora: (lora) => adapters.load(loraOf(lora)) !== null,
+    remove_lora: (id) => adapters.remove(Number(id)),
+    pin_lora: (id) => adapters.has(Number(id)),
+    list_loras: () => adapters.ids,
+    get_weight_version: () => weightVersion,
+    set_weight_version(version) {
+      weightVersion = version === null ? null : String(version);
+      return null;
+    },
+    // There are no workers, so that none answers.
+    collective_rpc: () => [],
+    release_kv_cache_memory: () => null,
     profile: () => null,
   };
 }
@@ -53,8 +66,8 @@ function functionsOf(engines: EngineControl): Functions {
 export class Utilities {
   readonly #functions: Functions;
 
-  constructor(engines: EngineControl) {
-    this.#functions = functionsOf(engines);
+  constructor(engines: EngineControl, adapters: EngineAdapters) {
+    this.#functions = functionsOf(engines, adapters);
   }
 
   /**

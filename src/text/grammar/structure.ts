@@ -54,7 +54,8 @@ function drawerOf(structure: Structure): (draws: Draws, index: number) => string
       return (draws) => drawGrammar(read, draws);
     }
     case "tags":
-      return tagWriter(structure.tags, schemaText);
+      // Any value would fit, but `vllm-rs` 0.33.0 sends `true` for the arguments of a tool that is not strict: an object.
+      return tagWriter(structure.tags, (schema, draws) => schemaText(schema === true ? ANY_OBJECT : schema, draws));
     case "calls":
       return (draws, index) => writeCalls(structure.plans[index]!, draws);
     case "prompted":

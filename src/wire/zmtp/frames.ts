@@ -67,7 +67,7 @@ export function ready(type: string, identity: Uint8Array | null): Buffer {
 }
 
 /** Frames from this size on are sent from where they are instead of being copied. */
-const COPIED_BYTES_MOST = 65_536;
+export const COPIED_BYTES_MOST = 65_536;
 
 /** Returns a message as parts to write one after the other. Short frames are joined. The parts may contain the frames themselves. */
 export function zmtpParts(frames: readonly Uint8Array[]): readonly Uint8Array[] {

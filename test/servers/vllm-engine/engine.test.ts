@@ -37,7 +37,7 @@ async function metric(name: string): Promise<number> {
 
 test("the engine joins with its figures, and is healthy", async () => {
   expect(front.statuses).toEqual(["HELLO", "READY"]);
-  expect(front.registration).toMatchObject({
+  expect(front.registrations[0]).toMatchObject({
     max_model_len: 200,
     block_size: 16,
     data_parallel_rank: 3,

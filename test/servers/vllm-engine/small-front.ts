@@ -1,4 +1,4 @@
-/** A small front end of vLLM: lets one engine join, sends it requests, and reads its answers. */
+/** A small front end of vLLM: lets engines join, sends them requests, and reads their answers. */
 import { WallClock } from "../../../src/base/clock.ts";
 import { LAYOUTS } from "../../../src/servers/vllm-engine/messages/layouts.ts";
 import { jsonValue } from "../../../src/servers/vllm-engine/messages/read.ts";
@@ -10,9 +10,10 @@ import { ZmtpSocket } from "../../../src/wire/zmtp/socket.ts";
 const layout = LAYOUTS["0.33"];
 type Json = Readonly<Record<string, unknown>>;
 
-/** A message of the engine. Its outputs have the names of the fields. */
+/** A message of the engine. Its outputs have the names of the fields. `frames`: those after the first one. */
 export interface EngineMessage extends Json {
   readonly outputs: readonly Json[];
+  readonly frames: readonly Uint8Array[];
 }
 
 export function encoded(value: MsgpackValue): Buffer {
@@ -24,11 +25,38 @@ export const mapOf = (values: Readonly<Record<string, MsgpackValue>>): MsgpackVa
 const named = (names: readonly string[], list: readonly unknown[]): Json =>
   Object.fromEntries(names.map((name, at) => [name, list[at]]));
 
+function engineMessage([body, ...frames]: readonly Uint8Array[]): EngineMessage {
+  const message = named(layout.outputs, jsonValue(decodeMsgpack(body!)) as readonly unknown[]);
+  const outputs = (message.outputs as readonly unknown[][]).map((one) => named(layout.output, one));
+  return { ...message, outputs, frames };
+}
+
+/** A coordinator of several engines, with what it has received. */
+class Coordinator {
+  readonly messages: EngineMessage[] = [];
+  readonly sockets: readonly ZmtpSocket[];
+  readonly addresses: { readonly coordinator_input: string; readonly coordinator_output: string };
+
+  constructor(timer: ConstructorParameters<typeof ZmtpSocket>[1]["timer"]) {
+    // Engines subscribe to it, and a publisher sees a new subscription only as a topic of its peers.
+    const input: ZmtpSocket = new ZmtpSocket("PUB", {
+      timer,
+      onJoin: () => setTimeout(() => input.publish([Buffer.from("READY")]), 5),
+    });
+    const output = new ZmtpSocket("PULL", { timer, onMessage: (frames) => this.messages.push(engineMessage(frames)) });
+    this.sockets = [input, output];
+    const [coordinator_input, coordinator_output] = this.sockets.map((socket) => socket.bind("tcp://127.0.0.1:0"));
+    this.addresses = { coordinator_input: coordinator_input!, coordinator_output: coordinator_output! };
+  }
+}
+
 export class SmallFront {
   /** Statuses of the handshake, in order. */
   readonly statuses: string[] = [];
-  registration: Json | null = null;
+  readonly registrations: Json[] = [];
   readonly messages: EngineMessage[] = [];
+  /** Ids of requests that have ended. */
+  readonly ended = new Set<string>();
   readonly #clock = new WallClock();
   readonly #timer = {
     nowUs: () => this.#clock.now(),
@@ -37,15 +65,16 @@ export class SmallFront {
   readonly #input = new ZmtpSocket("ROUTER", {
     timer: this.#timer,
     onMessage: ([body]) => {
-      this.registration ??= jsonValue(decodeMsgpack(body!)) as Json;
+      this.registrations.push(jsonValue(decodeMsgpack(body!)) as Json);
     },
   });
   readonly #output = new ZmtpSocket("PULL", {
     timer: this.#timer,
-    onMessage: ([body]) => {
-      const message = named(layout.outputs, jsonValue(decodeMsgpack(body!)) as readonly unknown[]);
-      const outputs = (message.outputs as readonly unknown[][]).map((one) => named(layout.output, one));
-      this.messages.push({ ...message, outputs });
+    onMessage: (frames) => {
+      const message = engineMessage(frames);
+      this.messages.push(message);
+      for (const { request_id, finish_reason } of message.outputs)
+        if (finish_reason !== null) this.ended.add(request_id as string);
     },
   });
   readonly #handshake = new ZmtpSocket("ROUTER", {
@@ -57,29 +86,38 @@ export class SmallFront {
     },
   });
   readonly #addresses: { readonly inputs: readonly string[]; readonly outputs: readonly string[] };
+  /** Null: the front end has none. */
+  readonly coordinator: Coordinator | null;
   /** Port of the handshake. */
   readonly rpcPort: number;
 
   /** `rpcPort` 0: any free port. `furtherOutputs`: addresses of processes with the indices 1, 2, …, for their answers. */
-  constructor(rpcPort = 0, furtherOutputs: readonly string[] = []) {
+  constructor(rpcPort = 0, furtherOutputs: readonly string[] = [], isCoordinated = false) {
+    this.coordinator = isCoordinated ? new Coordinator(this.#timer) : null;
     const [input, output] = [this.#input, this.#output].map((socket) => socket.bind("tcp://127.0.0.1:0"));
     this.#addresses = { inputs: [input!], outputs: [output!, ...furtherOutputs] };
     this.rpcPort = Number(this.#handshake.bind(`tcp://127.0.0.1:${rpcPort}`).split(":").at(-1));
   }
 
-  /** Sends frames to the engine's input. */
-  send(frames: readonly Uint8Array[]): void {
-    const [engine] = this.#input.peers;
+  /** Sends frames to the input of an engine. Default: of the only one. */
+  send(frames: readonly Uint8Array[], rank: number | null = null): void {
+    const engine = this.#input.peers.find((peer) => rank === null || peer.readUInt16LE() === rank);
     this.#input.sendTo(engine!, frames);
   }
 
-  /** Sends a request with a prompt of three tokens. */
+  /** Sends a request with a prompt of three tokens. `more`: fields by name. */
   add(
     id: string,
     params: Readonly<Record<string, MsgpackValue>> = {},
     prompt: readonly number[] | null = [1, 2, 3],
+    more: Readonly<Record<string, MsgpackValue>> = {},
+    rank: number | null = null,
   ): void {
-    this.send([Buffer.from([0]), encoded([id, prompt, null, mapOf(params)])]);
+    const fields: Readonly<Record<string, MsgpackValue>> = {
+      ...{ request_id: id, prompt_token_ids: prompt, sampling_params: mapOf(params), arrival_time: 0 },
+      ...{ client_index: 0, current_wave: 0, priority: 0, resumable: false, abort_immediately: false, ...more },
+    };
+    this.send([Buffer.from([0]), encoded(layout.request.map((name) => fields[name] ?? null))], rank);
   }
 
   abort(...ids: readonly string[]): void {
@@ -104,15 +142,16 @@ export class SmallFront {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#handshake, this.#input, this.#output].map((socket) => socket.close()));
+    const sockets = [this.#handshake, this.#input, this.#output, ...(this.coordinator?.sockets ?? [])];
+    await Promise.all(sockets.map((socket) => socket.close()));
     this.#clock.close();
   }
 
   #init(): Buffer {
     const addresses = mapOf({
+      ...{ coordinator_input: null, coordinator_output: null },
       ...this.#addresses,
-      coordinator_input: null,
-      coordinator_output: null,
+      ...this.coordinator?.addresses,
       frontend_stats_publish_address: "tcp://127.0.0.1:1",
     });
     return encoded(mapOf({ addresses, parallel_config: new Map() }));

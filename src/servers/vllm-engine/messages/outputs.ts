@@ -3,6 +3,7 @@
  * written, also at its default. Source: `EngineCoreOutputs` in `vllm/v1/engine/__init__.py`, vLLM 0.33.0.
  */
 import { MsgpackWriter } from "../../../wire/msgpack/writer.ts";
+import { COPIED_BYTES_MOST } from "../../../wire/zmtp/frames.ts";
 import { type ArrayOfNumbers, numberArray } from "./arrays.ts";
 import type { MessageLayout } from "./layouts.ts";
 import { type SchedulerStats, schedulerStats } from "./stats.ts";
@@ -241,14 +242,15 @@ export class OutputsWriter {
     this.#outputs = writeStructList(layout.outputs, OUTPUTS_FIELDS(this.#output));
   }
 
-  /** Returns the frames of a message. The first one is overwritten by the next message. */
+  /** Returns the frames of a message. The next message overwrites the first one, unless it is so long that a socket may keep it. */
   frames(outputs: EngineCoreOutputs): Uint8Array[] {
     if (outputs.utility_output !== null && outputs.outputs.length > 0)
       throw new RangeError("a utility answer must be alone in its message");
     const into: MessageWriter = { body: this.#body, frames: [] };
     this.#body.reset();
     this.#outputs(into, outputs);
-    return [this.#body.view(), ...into.frames];
+    const body = this.#body.view();
+    return [body.length < COPIED_BYTES_MOST ? body : this.#body.copy(), ...into.frames];
   }
 }
 

@@ -7,6 +7,7 @@ import type { MessageLayout } from "./layouts.ts";
 import {
   anyField,
   booleanField,
+  integer64Field,
   integerField,
   jsonObjectField,
   jsonValue,
@@ -38,7 +39,7 @@ const SAMPLING = {
   repetition_penalty: mapMember(numberField, 1),
   min_tokens: mapMember(integerField, 0),
   max_tokens: mapMember(nullableField(integerField), 16),
-  seed: mapMember(nullableField(integerField), null),
+  seed: mapMember(nullableField(integer64Field), null),
   stop_token_ids: mapMember(nullableField(integers), []),
   logprobs: mapMember(nullableField(integerField), null),
   prompt_logprobs: mapMember(nullableField(integerField), null),
@@ -153,6 +154,9 @@ export function requestError(value: MsgpackValue, layout: MessageLayout, message
   const client = integerField(find("client_index") ?? REQUEST.client_index.otherwise, "client_index");
   return new RequestError(idOf(find), client, message);
 }
+
+/** Returns the adapter that a call of `add_lora` names. Throws a `MessageError`. */
+export const loraOf = (value: unknown): LoraRequest => loraRequest(value as MsgpackValue, "lora_request");
 
 /** A call of a function of the engine. */
 export interface UtilityCall {
