@@ -14,6 +14,7 @@ import { clientsTable } from "./clients.ts";
 import { differencesMarkdown } from "./differences.ts";
 import { exampleConfig } from "./example-config.ts";
 import { exitCodesTable } from "./exit-codes.ts";
+import { frontFaultsMarkdown } from "./front-end-faults.ts";
 import { kubernetesTables } from "./kubernetes.ts";
 import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
@@ -47,6 +48,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/metrics.md": metricsTables,
   "docs/reference/laws.md": () => ({ laws: lawsMarkdown() }),
   "docs/reference/faults.md": () => ({ faults: faultsMarkdown() }),
+  "docs/reference/front-end-faults.md": () => ({ "front-faults": frontFaultsMarkdown() }),
   "docs/reference/limits.md": () => ({ limits: limitsMarkdown() }),
   "docs/reference/differences.md": () => ({ differences: differencesMarkdown() }),
   "docs/reference/truth-log.md": truthTables,

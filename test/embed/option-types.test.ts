@@ -20,7 +20,8 @@ type Texts =
   | "ssl-cert-reqs"
   | "custom-histogram-buckets"
   | "override-generation-config"
-  | "metrics-profile";
+  | "metrics-profile"
+  | "front-faults";
 type LibraryOption = Exclude<OptionName, keyof typeof NOT_HERE | Texts>;
 /** Names of the options whose values the type does not accept. */
 type OptionsWithWrongType = {

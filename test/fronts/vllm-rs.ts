@@ -49,7 +49,9 @@ export class FrontWithEngine {
       ...["--data-parallel-size-local", "0", "--data-parallel-address", "127.0.0.1"],
       ...["--data-parallel-rpc-port", `${rpcPort}`, "--tool-call-parser", "hermes"],
     ];
-    const front = await startProgram(command, (output) => output.includes("ready to accept requests"));
+    // The development routes call functions of the engine.
+    const env = { ...process.env, VLLM_SERVER_DEV_MODE: "1" };
+    const front = await startProgram(command, (output) => output.includes("ready to accept requests"), { env });
     return new FrontWithEngine(`http://127.0.0.1:${port}`, engine, front);
   }
 

@@ -6,11 +6,12 @@ import { VLLM_ENGINE } from "../../app/config/roles.ts";
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";
 import { GPU_MEMORY_UTILIZATION } from "../../engine/timing/device-defaults.ts";
+import { FRONT_FAULTS_ACCEPTS, readFrontFaults } from "../../servers/vllm-engine/faults/front-faults.ts";
 import { JOIN_DEFAULTS } from "../../servers/vllm-engine/join-config.ts";
 import { bucketsOption, checkedBuckets } from "./buckets-option.ts";
-import { initially, offAtStart, onAtStart, serveGroup } from "./landing.ts";
+import { initially, offAtStart, onAtStart, ourServeGroup, serveGroup } from "./landing.ts";
 import { loraModules, readLoraModules } from "./lora-modules.ts";
-import { choice, freeText, humanInteger, integer, number, toggle } from "./option.ts";
+import { choice, freeText, humanInteger, integer, number, one, toggle } from "./option.ts";
 
 export const engineOptions = {
   ...serveGroup("Scheduler", {
@@ -161,24 +162,34 @@ export const engineOptions = {
 };
 
 /** Options of an engine that joins a front end of vLLM, with the names and defaults of `vllm serve`. */
-export const joinOptions = serveGroup(`Engine behind a front end of vLLM (--role ${VLLM_ENGINE})`, {
-  "data-parallel-address": {
-    lands: "join.address",
-    ...freeText("HOST", "a host"),
-    ...initially(JOIN_DEFAULTS.address),
-    about: "Host of the front end, as in its --data-parallel-address.",
-  },
-  "data-parallel-rpc-port": {
-    lands: "join.rpcPort",
-    ...integer(1, 65_535),
-    ...initially(JOIN_DEFAULTS.rpcPort),
-    about: "Port on which the front end waits for engines, as in its --data-parallel-rpc-port.",
-  },
-  "data-parallel-rank": {
-    lands: "join.rank",
-    ...integer(0, 65_535),
-    ...initially(JOIN_DEFAULTS.rank),
-    about:
-      "Rank of the engine. Each engine of a front end has its own. With --data-parallel-size, the first of several ranks.",
-  },
-});
+const JOIN_GROUP = `Engine behind a front end of vLLM (--role ${VLLM_ENGINE})`;
+export const joinOptions = {
+  ...serveGroup(JOIN_GROUP, {
+    "data-parallel-address": {
+      lands: "join.address",
+      ...freeText("HOST", "a host"),
+      ...initially(JOIN_DEFAULTS.address),
+      about: "Host of the front end, as in its --data-parallel-address.",
+    },
+    "data-parallel-rpc-port": {
+      lands: "join.rpcPort",
+      ...integer(1, 65_535),
+      ...initially(JOIN_DEFAULTS.rpcPort),
+      about: "Port on which the front end waits for engines, as in its --data-parallel-rpc-port.",
+    },
+    "data-parallel-rank": {
+      lands: "join.rank",
+      ...integer(0, 65_535),
+      ...initially(JOIN_DEFAULTS.rank),
+      about:
+        "Rank of the engine. Each engine of a front end has its own. With --data-parallel-size, the first of several ranks.",
+    },
+  }),
+  ...ourServeGroup(JOIN_GROUP, {
+    "front-faults": {
+      lands: "join.faults",
+      ...one("PLAN", FRONT_FAULTS_ACCEPTS, readFrontFaults),
+      about: "Faults of the engine that its front end sees, as output-lost@3: docs/reference/front-end-faults.md.",
+    },
+  }),
+};

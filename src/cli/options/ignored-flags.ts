@@ -143,6 +143,6 @@ export function splitNames(names: string): string[] {
   return names.trim().split(/\s+/);
 }
 
-/** Reports whether an option has no effect because the server of this role joins no front end of vLLM. */
+/** Reports whether a flag of vLLM has no effect because the server of this role joins no front end of vLLM. */
 export const hasNoFront = (name: string, role: string): boolean =>
-  role !== VLLM_ENGINE && Object.hasOwn(joinOptions, name);
+  role !== VLLM_ENGINE && name in joinOptions && !("ours" in joinOptions[name as keyof typeof joinOptions]);

@@ -165,6 +165,8 @@ export function unfitForRole(values: ServeValues, at: (option: string) => string
     if (lone !== undefined) return `${at(lone)}: needs --role ${ROLE}`;
   }
   const { role } = values;
+  if (role !== VLLM_ENGINE && values["front-faults"] !== undefined)
+    return `${at("front-faults")}: needs --role ${VLLM_ENGINE}`;
   if (role !== ROLE && role !== VLLM_ENGINE) return undefined;
   if ((values.workers ?? 1) > 1) return `${at("workers")}: must be 1 with --role ${role}, which has one process`;
   if (role === ROLE && (values["data-parallel-size"] ?? 1) > 1)

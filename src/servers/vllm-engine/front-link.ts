@@ -9,6 +9,7 @@ import type { JoinConfig } from "./join-config.ts";
 import { statusMessage } from "./messages/handshake.ts";
 import { type FrontMessage, frontMessage, initMessage } from "./messages/incoming.ts";
 import type { MessageLayout } from "./messages/layouts.ts";
+import { ENGINE_CORE_DEAD } from "./messages/outputs.ts";
 import { MessageError } from "./messages/read.ts";
 import { type HandshakeInit, RequestError } from "./messages/request.ts";
 
@@ -96,6 +97,15 @@ export class FrontLink {
     const dropped = this.#dropped.get(client) ?? 0;
     if (dropped === 0) this.owner.log(`process ${client} of the front end does not read: messages to it are dropped`);
     this.#dropped.set(client, dropped + 1);
+  }
+
+  /** Leaves the front end for good. `isDead`: says before that the engine has failed. Without that, nothing more is sent. */
+  leave(isDead: boolean): void {
+    this.#isReady = false;
+    if (isDead) for (const output of this.#sockets.outputs) output.send([ENGINE_CORE_DEAD]);
+    for (const socket of [this.#handshake, ...allOf(this.#sockets)]) void socket.close(isDead ? LINGER_MS : 0);
+    this.#sockets = NO_SOCKETS;
+    this.owner.lost();
   }
 
   /** Sends what waits, and ends the connections. */

@@ -1,4 +1,5 @@
 /** Configuration of an engine that joins a front end of vLLM. */
+import type { FrontFault } from "./faults/front-faults.ts";
 
 export interface JoinConfig {
   /** Host of the front end's handshake. */
@@ -7,6 +8,8 @@ export interface JoinConfig {
   readonly rpcPort: number;
   /** Rank of the engine. The front end knows the engine by it. */
   readonly rank: number;
+  /** Faults that the front end sees. Absent: none. */
+  readonly faults?: readonly FrontFault[];
 }
 
 /** Defaults of `vllm serve` 0.33. */

@@ -36,6 +36,7 @@ import { type ReasoningSetup, reasoningSetup } from "../openai/tool-calls/reason
 import { thinksWith } from "../openai/tool-calls/reasoning-rules.ts";
 import type { EngineAdapters } from "./adapters.ts";
 import type { EngineKernel } from "./engine-kernel.ts";
+import { FRONT_FAULTS_ACCEPTS, type FrontFault, kindOf, readFrontFaults } from "./faults/front-faults.ts";
 import { LogprobRows, promptLogprobs } from "./logprob-rows.ts";
 import type { LogprobsArrays } from "./messages/outputs.ts";
 import type { EngineCoreRequest, SamplingParams } from "./messages/request.ts";
@@ -48,6 +49,8 @@ export interface EngineRun {
   readonly logprobs: LogprobRows | null;
   readonly promptLogprobs: LogprobsArrays | null;
   readonly repetition: Repetition | null;
+  /** Faults that the front end sees at its outputs. Null: none. */
+  readonly faults: readonly FrontFault[] | null;
 }
 
 /** The reason why a request is not run, for its client. */
@@ -67,6 +70,7 @@ const BIAS = 100;
 const PRIORITY_MOST = 2 ** 31 - 1;
 /** Key of `vllm_xargs` with an order for the answer. */
 const ORDER_KEY = "understudy";
+const NOT_ALLOWED = "the server does not allow this order: it runs without --allow-request-orders all";
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
 export class Preparer {
@@ -94,15 +98,15 @@ export class Preparer {
     if (refused !== null) return { refused };
     const wanted = request as TextRequest;
     const { sampling_params: params, prompt_token_ids: prompt } = wanted;
-    const ordered = resultOrError(BrokenScript, () => this.#orderOf(params));
-    if (ordered instanceof BrokenScript) return { refused: `${ORDER_KEY}: ${ordered.message}` };
+    const orders = resultOrError(BrokenScript, () => this.#ordersOf(params));
+    if (orders instanceof BrokenScript) return { refused: `${ORDER_KEY}: ${orders.message}` };
     const outputs = params.structured_outputs === null ? null : new Map(Object.entries(params.structured_outputs));
     const wrong = constraintError(outputs);
     if (wrong !== null) return { refused: wrong };
     const promptIds = Uint32Array.from(prompt);
     const { chance } = this.kernel;
     const fields = { seed: params.seed === null ? null : Number(params.seed), temperature: params.temperature };
-    const draft = { request: wanted, promptIds, seed: seedOf(fields, promptIds, chance.nextSeed), ordered };
+    const draft = { request: wanted, promptIds, seed: seedOf(fields, promptIds, chance.nextSeed), ...orders };
     return andThen(this.#writing(draft, structureOf(outputs)), (text) =>
       "refused" in text ? text : this.#made(draft, text),
     );
@@ -130,25 +134,31 @@ export class Preparer {
     return null;
   }
 
-  /** Returns the answer that the request orders, or else the next one of `--script`. Throws a `BrokenScript`. */
-  #orderOf({ extra_args: extra }: SamplingParams): OrderedAnswer | null {
-    const { config } = this.kernel;
-    const allowed = config.openai.requests.requestOrders ?? DEFAULT_REQUEST_ORDERS;
+  /** Returns the answer and the faults that the request orders. Throws a `BrokenScript`. */
+  #ordersOf({ extra_args: extra }: SamplingParams): Pick<Draft, "ordered" | "faults"> {
+    const allowed = this.kernel.config.openai.requests.requestOrders ?? DEFAULT_REQUEST_ORDERS;
     const given = allowed === "none" ? undefined : extra?.[ORDER_KEY];
     const order = given === undefined ? null : typeof given === "string" ? parseOrder(given) : readOrder(given);
     if (order?.calls !== undefined)
       throw new BrokenScript('"call" needs the tools of the request, which an engine does not know');
     if (order?.releases) this.player.release();
+    return {
+      ordered: this.#answerOf(order, allowed === "all"),
+      faults: order?.fault === undefined ? null : faultsIn(order.fault, allowed === "all"),
+    };
+  }
+
+  /** Returns the ordered answer, or else the next one of `--script`. Throws a `BrokenScript`. */
+  #answerOf(order: Order | null, isTrusted: boolean): OrderedAnswer | null {
     if (order === null || order.kind === "none") {
       const next = this.player.next();
       if (next !== null) return this.#played(next, ECHO);
-      return config.text.echo ? { order: ECHO, text: null } : null;
+      return this.kernel.config.text.echo ? { order: ECHO, text: null } : null;
     }
     if (order.kind === "play") return this.#played(this.player.named(order.text), order);
     if (order.script !== null) {
       this.player.check(order.script);
-      if (allowed !== "all" && touchesEngine(order.script))
-        throw new BrokenScript("the server does not allow this order: it runs without --allow-request-orders all");
+      if (!isTrusted && touchesEngine(order.script)) throw new BrokenScript(NOT_ALLOWED);
     }
     return this.#withText(order);
   }
@@ -210,6 +220,7 @@ export class Preparer {
     });
     return andThen(rows, (prompt) => ({
       generation,
+      faults: draft.faults,
       script,
       logprobs: count === null ? null : new LogprobRows(source, seed, count),
       promptLogprobs: prompt,
@@ -270,6 +281,7 @@ interface Draft {
   readonly promptIds: Uint32Array;
   readonly seed: number;
   readonly ordered: OrderedAnswer | null;
+  readonly faults: readonly FrontFault[] | null;
 }
 
 /** `ids`: of a text that fits a constraint. `orderedIds`: of an ordered text. Null: there is none. */
@@ -281,6 +293,14 @@ const NOTHING_WRITTEN: WrittenText = { ids: null, orderedIds: null };
 
 /** Returns the number of log probabilities per token. -1 means all of the vocabulary, null none. */
 const countOf = (count: number | null, size: number): number | null => (count === -1 ? size : count);
+
+/** Reads the faults of an order. Throws a `BrokenScript`. `isTrusted`: it may also have faults that others notice. */
+function faultsIn(plan: string, isTrusted: boolean): readonly FrontFault[] {
+  const faults = readFrontFaults(plan);
+  if (faults === undefined) throw new BrokenScript(`"fault" takes ${FRONT_FAULTS_ACCEPTS}`);
+  if (!isTrusted && faults.some(({ name }) => kindOf(name).at !== "output")) throw new BrokenScript(NOT_ALLOWED);
+  return faults;
+}
 
 function biasOf(bias: ReadonlyMap<number, number>, size: number): LogitBias {
   const ids = (isWanted: (value: number) => boolean) =>

@@ -9,6 +9,8 @@ import { Finish, type Receiver } from "../../engine/interface/types.ts";
 import { RepetitionWatch } from "../openai/overrides/repetition.ts";
 import type { EngineAdapters } from "./adapters.ts";
 import type { EngineKernel } from "./engine-kernel.ts";
+import { FrontDisturber } from "./faults/disturber.ts";
+import type { FrontFault } from "./faults/front-faults.ts";
 import { COORDINATOR } from "./front-link.ts";
 import type { FrontMessage } from "./messages/incoming.ts";
 import type { MessageLayout } from "./messages/layouts.ts";
@@ -26,6 +28,7 @@ export interface FrontSender {
   /** Sends frames to the process with this index, or to the `COORDINATOR`. */
   readonly send: (client: number, frames: readonly Uint8Array[]) => void;
   readonly hasCoordinator: () => boolean;
+  readonly leave: (isDead: boolean) => void;
 }
 
 /** The outputs of a step so far, for one process of the front end. */
@@ -55,6 +58,8 @@ export class RunningRequests implements OutputReceiver {
   readonly #steps = new Map<number, StepOutputs>();
   readonly #utilities: Utilities;
   readonly #stats: StepStats;
+  /** Null until a fault is ordered. */
+  #disturber: FrontDisturber | null = null;
   #isFlushing = false;
   /** Numbers of waiting and running requests that the coordinator knows. */
   #told = "0 0";
@@ -71,6 +76,8 @@ export class RunningRequests implements OutputReceiver {
     this.#preparer = new Preparer(kernel, adapters, place.index);
     this.#utilities = new Utilities(fleet, adapters);
     this.#stats = new StepStats(() => fleet.engines[place.index]!.view("step"), adapters);
+    const { faults } = kernel.config.join;
+    if (faults !== undefined) this.#disturber = this.#disturbed(faults);
   }
 
   /** Number of requests that have not ended. */
@@ -128,6 +135,7 @@ export class RunningRequests implements OutputReceiver {
     const request = this.#requests.get(id);
     if (!this.#requests.delete(id)) return;
     request?.abort();
+    this.#disturber?.forget(id);
     this.kernel.metrics.accounting.settled("abort");
   }
 
@@ -187,6 +195,10 @@ export class RunningRequests implements OutputReceiver {
       return;
     }
     if (!isOpened) metrics.accounting.opened();
+    if (prepared.faults !== null) {
+      this.#disturber ??= this.#disturbed([]);
+      this.#disturber.order(id, prepared.faults);
+    }
     running.submission = submission;
     this.#requests.set(id, running);
   }
@@ -246,10 +258,18 @@ export class RunningRequests implements OutputReceiver {
   }
 
   #sendNow(client: number, nowUs: number, parts: Partial<typeof PLAIN_OUTPUTS>): void {
-    const timestamp = nowUs / 1e6;
-    this.front.send(
-      client,
-      this.#writer.frames({ ...PLAIN_OUTPUTS, engine_index: this.place.rank, timestamp, ...parts }),
-    );
+    const message = { ...PLAIN_OUTPUTS, engine_index: this.place.rank, timestamp: nowUs / 1e6, ...parts };
+    if (this.#disturber === null || client === COORDINATOR) this.front.send(client, this.#writer.frames(message));
+    else this.#disturber.send(client, message);
+  }
+
+  #disturbed(faults: readonly FrontFault[]): FrontDisturber {
+    const { backend, config } = this.kernel;
+    return new FrontDisturber(faults, config.engine.seed, this.place.rank, {
+      message: (client, message) => this.front.send(client, this.#writer.frames(message)),
+      broken: (client, frame) => this.front.send(client, [frame]),
+      later: (us, act) => void (backend.after?.(us, act) ?? act()),
+      leave: this.front.leave,
+    });
   }
 }

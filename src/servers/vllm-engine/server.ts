@@ -72,6 +72,10 @@ function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: n
   const requests = new RunningRequests(kernel, layout, { index, rank: join.rank }, adapters, {
     send: (client, frames) => link.send(client, frames),
     hasCoordinator: () => link.hasCoordinator,
+    leave(isDead) {
+      log(`rank ${join.rank} leaves the front end, as a fault orders`);
+      link.leave(isDead);
+    },
   });
   const link = new FrontLink(join, timer, {
     layout,

@@ -46,4 +46,5 @@ export const SAMPLE_TEXTS: readonly string[] = [
   "vllm",
   "text",
   "off",
+  "output-lost@3",
 ];

@@ -243,3 +243,20 @@ test("an engine whose front end is not there waits, and is not ready", async () 
   expect((await fetch(`${alone.url}/health`)).status).toBe(503);
   await alone.stop(0);
 });
+
+test.each([
+  ["engine-dead", ["ENGINE_CORE_DEAD"]],
+  ["engine-gone", []],
+])("an engine with the fault %s leaves for good, and its metrics stay", async (fault, words) => {
+  const own = new SmallFront();
+  const leaving = await start(own.rpcPort, `--front-faults=${fault}@3`);
+  await own.until(() => own.statuses.includes("READY"));
+  own.add("cut", { max_tokens: 50 });
+  await own.until(() => leaving.output().includes("rank 0 leaves the front end, as a fault orders"));
+  await own.until(() => own.peers === 0);
+  expect(own.outputsOf("cut")).toHaveLength(2);
+  expect(own.words).toEqual([...words]);
+  expect((await fetch(`${leaving.url}/health`)).status).toBe(503);
+  expect((await fetch(`${leaving.url}/metrics`)).status).toBe(200);
+  await Promise.all([own.close(), leaving.stop(0)]);
+});

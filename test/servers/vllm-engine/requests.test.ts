@@ -271,3 +271,14 @@ test("a tool call whose arguments may be any value gets an object", async () => 
     expect(JSON.parse(text)).toEqual({ name: "f", arguments: expect.any(Object) });
   }
 });
+
+test("a request orders faults of its own outputs", async () => {
+  const fault = (plan: string) => ({ ...order({ fault: plan, script: [[300], [301], [302]] }), max_tokens: 3 });
+  expect(tokensIn(await outputs(fault("output-lost@2")))).toEqual([300, 302]);
+  expect(tokensIn(await outputs(fault("output-twice@1")))).toEqual([300, 300, 301, 302]);
+  const [refused] = await outputs(order({ fault: "no-such" }));
+  expect(refused).toMatchObject({
+    finish_reason: 3,
+    error: { message: expect.stringContaining('"fault" takes NAME') },
+  });
+});

@@ -55,6 +55,8 @@ export class SmallFront {
   readonly statuses: string[] = [];
   readonly registrations: Json[] = [];
   readonly messages: EngineMessage[] = [];
+  /** Messages that are plain words, such as that of an engine that dies. */
+  readonly words: string[] = [];
   /** Ids of requests that have ended. */
   readonly ended = new Set<string>();
   readonly #clock = new WallClock();
@@ -71,6 +73,11 @@ export class SmallFront {
   readonly #output = new ZmtpSocket("PULL", {
     timer: this.#timer,
     onMessage: (frames) => {
+      const word = Buffer.from(frames[0]!).toString("latin1");
+      if (/^[A-Z_]+$/.test(word)) {
+        this.words.push(word);
+        return;
+      }
       const message = engineMessage(frames);
       this.messages.push(message);
       for (const { request_id, finish_reason } of message.outputs)
@@ -97,6 +104,11 @@ export class SmallFront {
     const [input, output] = [this.#input, this.#output].map((socket) => socket.bind("tcp://127.0.0.1:0"));
     this.#addresses = { inputs: [input!], outputs: [output!, ...furtherOutputs] };
     this.rpcPort = Number(this.#handshake.bind(`tcp://127.0.0.1:${rpcPort}`).split(":").at(-1));
+  }
+
+  /** Number of connections of engines. */
+  get peers(): number {
+    return this.#input.peers.length + this.#output.peers.length + this.#handshake.peers.length;
   }
 
   /** Sends frames to the input of an engine. Default: of the only one. */
