@@ -3,6 +3,7 @@
  * informative ones.
  */
 import type { Recording } from "./recording.ts";
+import type { RequestPath } from "./request-path.ts";
 import type { Row } from "./trace.ts";
 
 /** Keys that the format calls informative: they count turns of the recording's driver loop. */
@@ -17,8 +18,12 @@ export interface Difference {
 }
 
 /** Returns the first difference, or null if all decisions are identical. */
-export function firstDifference(recording: Recording, module: WebAssembly.Module): Difference | null {
-  const runner = recording.start(module);
+export function firstDifference(
+  recording: Recording,
+  module: WebAssembly.Module,
+  path?: RequestPath,
+): Difference | null {
+  const runner = recording.start(module, path);
   for (const [index, recorded] of recording.rows.entries()) {
     let ours: Row;
     try {

@@ -24,12 +24,13 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import { Batch } from "../../src/engine/batch.ts";
-import { PLAIN } from "../../src/engine/core-request.ts";
+import { type CoreRequest, PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { blockTable, freeQueue } from "../assembly/core-lists.ts";
 import { coreConfig } from "./core-config.ts";
-import { fnv, outputOf, promptOf, type Row, type Trace, type TraceRequest } from "./trace.ts";
+import { directly } from "./request-path.ts";
+import { filled, fnv, outputOf, promptOf, type Row, type Trace, type TraceRequest } from "./trace.ts";
 
 /** A request in the core, with the state that the runner keeps. */
 interface Live {
@@ -56,7 +57,11 @@ export class Runner {
   #calls = 0;
   readonly #totals: Record<string, number> = {};
 
-  constructor(trace: Trace, module: WebAssembly.Module) {
+  constructor(
+    trace: Trace,
+    module: WebAssembly.Module,
+    private readonly path = directly,
+  ) {
     this.#trace = trace;
     const lengths = [...trace.requests.values()].map((r) => r.prompt.reduce((sum, [, , length]) => sum + length, 0));
     this.#core = startCore(module, { config: coreConfig(trace.config, trace.eos, Math.max(0, ...lengths)) });
@@ -96,7 +101,7 @@ export class Runner {
     const prompt = promptOf(spec);
     const salt = saltWords(spec.cache_salt ?? "");
     const fed = Array.from({ length: FEED }, (_, k) => this.#output(spec, k));
-    const handle = this.#batch.add({
+    const request: CoreRequest = {
       ...PLAIN,
       prompt,
       promptTokens: prompt.length,
@@ -114,7 +119,8 @@ export class Runner {
       arrivalUs: spec.arrival_time ?? this.#arrivals,
       queuedUs: 0,
       fed,
-    });
+    };
+    const handle = this.#batch.add(this.path(request, spec.cache_salt));
     this.#arrivals++;
     const live: Live = { spec, handle, events: "Q", fed: FEED };
     this.#bySlot.set(handle % SLOTS, live);
@@ -389,8 +395,4 @@ export class Runner {
 
 function statusName(status: number): string {
   return status === Status.Running ? "RUNNING" : status === Status.Preempted ? "PREEMPTED" : "WAITING";
-}
-
-function filled(lists: Record<string, unknown[]>): Record<string, unknown[]> {
-  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length));
 }

@@ -16,11 +16,12 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import { Batch } from "../../src/engine/batch.ts";
-import { PLAIN } from "../../src/engine/core-request.ts";
+import { type CoreRequest, PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { blockTable, freeQueue } from "../assembly/core-lists.ts";
 import { coreConfig } from "./core-config.ts";
+import { directly } from "./request-path.ts";
 import { type Row, refuseOthers, type TraceConfig } from "./trace.ts";
 
 /** `no` is the request's number, `at` the schedule call before which it is added, `n` its prompt tokens, `mt` max_tokens. */
@@ -72,7 +73,11 @@ export class LogRunner {
   #arrivals = 0;
   #totals: number[];
 
-  constructor(scenario: Scenario, module: WebAssembly.Module) {
+  constructor(
+    scenario: Scenario,
+    module: WebAssembly.Module,
+    private readonly path = directly,
+  ) {
     const { config, requests } = scenario;
     refuseOthers(scenario, ["name", "config", "requests", "log"], "the scenario");
     for (const request of requests) refuseOthers(request, REQUEST_KEYS, "a request");
@@ -93,7 +98,7 @@ export class LogRunner {
   #add(request: LogRequest): void {
     const { no, n, mt, pfx = 0, plen = 0, prio = 0, lora = 0 } = request;
     const salt = saltWords(request.salt ?? "");
-    const handle = this.#batch.add({
+    const recorded: CoreRequest = {
       ...PLAIN,
       prompt: Array.from({ length: n }, (_, i) => (i < plen ? pfx * 100_000 + i : 10_000_000 + no * 10_000 + i)),
       promptTokens: n,
@@ -111,7 +116,8 @@ export class LogRunner {
       arrivalUs: this.#arrivals++,
       queuedUs: 0,
       fed: outputs(request, 0, FEED),
-    });
+    };
+    const handle = this.#batch.add(this.path(recorded, request.salt));
     const live: Live = { request, handle, fed: FEED, shown: 0 };
     this.#bySlot.set(handle % SLOTS, live);
     this.#byName.set(`r${no}`, live);

@@ -140,3 +140,8 @@ export function fnv(values: readonly number[]): number {
   for (const value of values) h = Math.imul(h ^ value, 16777619) >>> 0;
   return h >>> 0;
 }
+
+/** Returns the lists that are not empty. A row has no others. */
+export function filled(lists: Record<string, unknown[]>): Record<string, unknown[]> {
+  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length));
+}
