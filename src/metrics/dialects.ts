@@ -1,4 +1,5 @@
 /** The dialects of metrics: the table of each, how its server prints, and its content type. */
+import { RUST } from "./config/metrics-profiles.ts";
 import { dialectNames, type MetricsDialectName } from "./rows/dialect-names.ts";
 import { refreshKey } from "./rows/held.ts";
 import type { Identity } from "./rows/identity.ts";
@@ -12,6 +13,8 @@ import { ownProcess } from "./vllm/process.ts";
 import { toolParsers } from "./vllm/tool-parsers.ts";
 import { understudy } from "./vllm/understudy.ts";
 import { vllmAt } from "./vllm/vllm-history.ts";
+import { vllmRs } from "./vllm/vllm-rs.ts";
+import { rustStyle } from "./vllm/vllm-rs-style.ts";
 
 interface MetricsDialect {
   readonly rows: (identity: Identity) => readonly Row[];
@@ -46,10 +49,19 @@ function vllmPage({
   maxLoras,
   parsesTools,
 }: Identity): readonly Row[] {
+  if (profile === RUST) return vllmRs;
   const engine = disableLogStats ? [] : vllmAt(profile, showHidden);
   const shown = engine.filter(({ name }) => maxLoras > 0 || name !== "vllm:lora_requests_info");
   return [...(showsProcess ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
 }
+
+/** Returns how the server of a dialect prints. */
+export const styleOf = (name: MetricsDialectName, { profile }: Identity): Style =>
+  name === "vllm" && profile === RUST ? rustStyle : metricsDialects[name].style;
+
+/** Returns true for the page of vLLM's front end in Rust, which is always OpenMetrics, whatever the scrape accepts. */
+export const isOnlyOpenMetrics = (view: View, { role, profile }: Identity): boolean =>
+  profile === RUST && (view === "role" ? role : view) === "vllm";
 
 /**
  * Pages. `role` is `/metrics`: the dialect of the role, then our own families. `all` has every dialect. `tritonserver`

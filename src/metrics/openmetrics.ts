@@ -8,6 +8,7 @@ import {
   escapeLabel,
   type Family,
   type Labels,
+  Lines,
   printFloat,
   printLabels,
   type Sample,
@@ -20,8 +21,17 @@ const canonical = (style: Style): Style => ({ ...style, float: printFloat });
 /** Prints the page. A family name must occur only once. */
 export function printOpenMetrics(families: readonly (Family & { readonly style: Style })[]): string {
   let text = "";
-  for (const family of families) text += printFamily(family, canonical(family.style));
-  return `${text}# EOF\n`;
+  for (const family of families) text += printOpenMetricsFamily(family, new Lines());
+  return text + END;
+}
+
+/** The last line of a page. */
+export const END = "# EOF\n";
+
+/** Prints a family of a page. `lines`: cache of its printed lines. */
+export function printOpenMetricsFamily(family: Family & { readonly style: Style }, lines: Lines): string {
+  const { style } = family;
+  return style.openMetrics?.(family, lines) ?? printFamily(family, canonical(style));
 }
 
 function printFamily({ name, help, type, values, created = [] }: Family, style: Style): string {

@@ -2,9 +2,9 @@
 import Registry from "prom-client/lib/registry.js";
 import type { StepRest } from "../base/time/step-rest.ts";
 import { withBugs } from "./bugs/rows.ts";
-import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
+import { dialectsOf, isOnlyOpenMetrics, metricsDialects, styleOf, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
-import { printOpenMetrics } from "./openmetrics.ts";
+import { END, printOpenMetrics, printOpenMetricsFamily } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
 import type { CopiesByRefresh } from "./rows/held.ts";
 import type { Identity } from "./rows/identity.ts";
@@ -60,7 +60,7 @@ export function pages(identity: Identity): PrintPage {
     const registry = new Registry();
     const names = new Set<string>();
     const tables = dialectsOf(view, identity).map((name) => ({
-      ...metricsDialects[name],
+      style: styleOf(name, identity),
       rows: withFakes(withBugs(metricsDialects[name].rows(identity), identity), identity, () => seconds),
     }));
     // Triton's single registry of prometheus-cpp prints families by type, whichever component registered them.
@@ -83,13 +83,16 @@ export function pages(identity: Identity): PrintPage {
     seconds = nowUs / 1e6;
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
     const families = (await collected) as unknown as CollectedFamily[];
-    if (format === "openmetrics") return [printOpenMetrics(families)];
+    const isOnly = isOnlyOpenMetrics(view, identity);
+    if (format === "openmetrics" && !isOnly) return [printOpenMetrics(families)];
     const texts = printed.get(view)!;
     for (let i = texts.length; i < families.length; i++) texts.push(new FamilyText());
-    return families.map((family, i) => {
+    const print = isOnly ? printOpenMetricsFamily : printTextFamily;
+    const parts = families.map((family, i) => {
       rest?.look();
-      return texts[i]!.text(family);
+      return texts[i]!.text(family, print);
     });
+    return isOnly ? [...parts, END] : parts;
   };
   const whole: Print<string> = async (...page) => (await parts(...page)).join("");
   return Object.assign(whole, { parts });
@@ -119,14 +122,16 @@ export class PageEncoder {
   }
 }
 
+const printTextFamily = (family: CollectedFamily, lines: Lines) => printFamily(family, family.style, lines);
+
 /** Text of a family, reused while the family is the same object. */
 class FamilyText {
   readonly #lines = new Lines();
   #family: CollectedFamily | null = null;
   #text = "";
 
-  text(family: CollectedFamily): string {
-    if (this.#family !== family) this.#text = printFamily(family, family.style, this.#lines);
+  text(family: CollectedFamily, print: typeof printTextFamily): string {
+    if (this.#family !== family) this.#text = print(family, this.#lines);
     this.#family = family;
     return this.#text;
   }

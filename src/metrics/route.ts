@@ -9,7 +9,7 @@ import { logUnexpected } from "../base/unexpected.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
 import { type RouteEntry, routes } from "../wire/http/routes.ts";
 import type { Context } from "../wire/http/sink.ts";
-import { contentTypeOf, type View } from "./dialects.ts";
+import { contentTypeOf, isOnlyOpenMetrics, type View } from "./dialects.ts";
 import type { PageFormat } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";
 import { dialectNames } from "./rows/dialect-names.ts";
@@ -46,7 +46,8 @@ export function metrics(
     const format = formatOf(request, !plain);
     try {
       const page = await renderer.page(view, format);
-      const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
+      const isText = format === "text" && !isOnlyOpenMetrics(view, identity);
+      const headers = { "content-type": isText ? contentType : OPENMETRICS };
       return context.front.answer(request, 200, headers, page);
     } catch (reason) {
       if (reason instanceof TooManyScrapes)

@@ -8,7 +8,7 @@ const root = new URL("../../", import.meta.url).pathname;
 /** Folder that the repository ignores. */
 const folder = `${root}build/fronts/`;
 const program = `${folder}vllm-rs`;
-const MODEL = `${root}test/conformance/model`;
+export const MODEL = `${root}test/conformance/model`;
 const WHEEL = "vllm==0.33.0";
 
 export const isHere = (): boolean => existsSync(program);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
 import { WallClock } from "../../src/base/clock.ts";
 import { StepRest } from "../../src/base/time/step-rest.ts";
+import { RUST } from "../../src/metrics/config/metrics-profiles.ts";
 import type { View } from "../../src/metrics/dialects.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
@@ -62,6 +63,22 @@ test.each([
   expect([answer.status, answer.headers.get("content-type")]).toEqual([200, contentType]);
   const held = () => emptySnapshot([{ ...emptyEngine(), steps: scrapes }]);
   expect(await answer.text()).toBe(await pages(identity)(view, held, format));
+});
+
+test.each([
+  ["/metrics", "text/plain", OPENMETRICS],
+  ["/metrics/", "text/plain", OPENMETRICS],
+  ["/metrics?format=text", "", OPENMETRICS],
+  ["/metrics/vllm", "", OPENMETRICS],
+  ["/metrics/understudy", "", PLAIN],
+])("with the page of vLLM's front end in Rust, %s with Accept: %s", async (path, accept, contentType) => {
+  const rust = { ...identity, profile: RUST };
+  const made = new Renderer(numbers, { ...setup, identity: rust }, atRest);
+  renderers.push(made);
+  const { handle } = application({ routes: metrics(made, rust) });
+  const answer = await handle(new Request(`http://localhost${path}`, { headers: { accept } }));
+  expect(answer.headers.get("content-type")).toBe(contentType);
+  expect((await answer.text()).endsWith("# EOF\n")).toBe(contentType === OPENMETRICS);
 });
 
 test.each([Number.POSITIVE_INFINITY, 1000, 300, 1, -50])("a page is made %d us before a step", async (leftUs) => {

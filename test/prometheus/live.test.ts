@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
+import { RUST } from "../../src/metrics/config/metrics-profiles.ts";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { dialectNames, type MetricsDialectName } from "../../src/metrics/rows/dialect-names.ts";
 import { identity } from "../metrics/snapshots.ts";
@@ -28,11 +29,17 @@ interface Job {
   readonly path: string;
   readonly dialects: readonly MetricsDialectName[];
   readonly format?: (typeof FORMATS)[number];
+  /** True for a server with the page of vLLM's front end in Rust. */
+  readonly rust?: true;
 }
-/** Scrape jobs: each dialect in each format, `/metrics` without parameters, and the page on Triton's port. */
+/**
+ * Scrape jobs: each dialect in each format, `/metrics` without parameters, the page on Triton's port, and the page of
+ * vLLM's front end in Rust, which is always OpenMetrics.
+ */
 const jobs: readonly Job[] = [
   { name: "tritonserver", path: "/metrics", dialects: ["triton", "trtllm"] },
   { name: "role", path: "/metrics", dialects: ["vllm", "understudy"] },
+  { name: "vllm-rs", path: "/metrics/vllm", dialects: ["vllm"], rust: true },
   ...dialectNames.flatMap((name) =>
     FORMATS.map((format) => ({ name: `${name}-${format}`, path: `/metrics/${name}`, dialects: [name], format })),
   ),
@@ -40,6 +47,7 @@ const jobs: readonly Job[] = [
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-live-"));
 let server: Server;
+let rust: Server;
 let prometheus: Prometheus;
 let loaded = true;
 let clients: Promise<void>[] = [];
@@ -53,12 +61,13 @@ beforeAll(async () => {
   const banner = /Triton's metrics on http:\/\/(\S+)\s/;
   await eventually(() => banner.test(server.output()));
   const triton = banner.exec(server.output())![1]!;
-  const address = server.url.replace("http://", "");
-  const scrape_configs = jobs.map(({ name, path, format }) => ({
+  rust = await serve(["--metrics-profile", "vllm-rs", "--disable-uvicorn-access-log"]);
+  const [address, ofRust] = [server, rust].map(({ url }) => url.replace("http://", ""));
+  const scrape_configs = jobs.map(({ name, path, format, rust: isRust }) => ({
     job_name: name,
     metrics_path: path,
     ...(format ? { params: { format: [format] } } : {}),
-    static_configs: [{ targets: [name === "tritonserver" ? triton : address] }],
+    static_configs: [{ targets: [name === "tritonserver" ? triton : isRust ? ofRust : address] }],
   }));
   const config = join(folder, "prometheus.yml");
   writeFileSync(
@@ -77,6 +86,7 @@ afterAll(async () => {
   await Promise.all(clients);
   await prometheus?.stop();
   await server?.stop();
+  await rust?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -123,11 +133,11 @@ const shown = { ...identity, ownProcess: true, triton };
 /**
  * Returns name, type and help of each family in the tables. In the text format a counter's `_created` is a separate family.
  */
-function ofTheTables({ dialects: names, format }: Job): string[][] {
-  const rows = names.flatMap((name) => metricsDialects[name].rows(shown));
+function ofTheTables({ dialects: names, format, rust: isRust }: Job): string[][] {
+  const rows = names.flatMap((name) => metricsDialects[name].rows(isRust ? { ...shown, profile: RUST } : shown));
   return rows.flatMap(({ name, type, help, created }) => {
     const base = type === "counter" ? name.replace(/_total$/, "") : name;
-    if (format === "openmetrics") return [[base, type, help]];
+    if (format === "openmetrics" || isRust) return [[base, type, help]];
     return created
       ? [
           [name, type, help],

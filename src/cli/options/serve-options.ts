@@ -282,7 +282,8 @@ export const serveOptions = {
       metavar: "VERSION",
       initial: CURRENT,
       default: profileName(CURRENT),
-      about: "Version of vLLM whose metric names and labels are used: docs/reference/metrics.md.",
+      about:
+        "Version of vLLM whose metric names and labels are used, or its front end in Rust: docs/reference/metrics.md.",
     },
     fix: {
       lands: "engine.fixes",

@@ -36,6 +36,8 @@ export interface Row {
    */
   readonly created?: (snapshot: Snapshot, identity: Identity, samples: readonly Sample[]) => readonly Sample[];
   readonly proof: Proof;
+  /** True if a gauge is a floating-point number in the real server, so that a style with whole numbers prints `1.0`. */
+  readonly floats?: true;
   /** True if the row also shows values that no copy has, such as the time. It is collected for each page. */
   readonly live?: true;
 }
@@ -146,8 +148,8 @@ export function register(
   remember: (row: Row, make: () => CollectedFamily) => () => CollectedFamily = (_, make) => make,
 ): void {
   for (const row of table) {
-    const { samples, created, refresh, name, help, type } = row;
-    const family = { name, help, type, style, aggregator: "sum" };
+    const { samples, created, refresh, name, help, type, floats } = row;
+    const family = { name, help, type, style, aggregator: "sum", ...(floats ? { floats } : {}) };
     const make = () => {
       const snapshot = copyOf(refresh);
       const values = samples(snapshot, identity);

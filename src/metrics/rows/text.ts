@@ -21,6 +21,8 @@ export interface Family {
   readonly values: readonly Sample[];
   /** Creation times of the series. In the text format they are a family of gauges after this one. */
   readonly created?: readonly Sample[];
+  /** True for a gauge whose whole numbers are printed as floats, too. */
+  readonly floats?: true;
 }
 
 /** Writes values and labels like one kind of server. */
@@ -28,13 +30,16 @@ export interface Style {
   readonly float: (value: number) => string;
   /** Returns the names in the order in which they are written. */
   readonly labelNames: (labels: Labels) => readonly string[];
+  /** Prints a family in OpenMetrics. Absent: openmetrics.ts prints it with canonical floats. */
+  readonly openMetrics?: (family: Family, lines: Lines) => string;
 }
 
 /** Lines of a family as last printed. Names and labels seldom change, and most values do not change from page to page. */
 export class Lines {
   readonly #printed: Line[] = [];
 
-  of(at: number, name: string, { labels, value }: Sample, style: Style): string {
+  /** `print`: writes the value. */
+  of(at: number, name: string, { labels, value }: Sample, style: Style, print = style.float): string {
     let line = this.#printed[at];
     if (line === undefined || line.name !== name || !areEqual(line.labels, labels)) {
       line = { name, labels, head: `${name}${printLabels(labels, style)} `, value: Number.NaN, text: "" };
@@ -42,7 +47,7 @@ export class Lines {
     }
     if (line.text === "" || !Object.is(line.value, value)) {
       line.value = value;
-      line.text = `${line.head}${style.float(value)}\n`;
+      line.text = `${line.head}${print(value)}\n`;
     }
     return line.text;
   }
@@ -98,7 +103,7 @@ export function printLabels(labels: Labels, { float, labelNames }: Style): strin
   return `{${pairs.join(",")}}`;
 }
 
-const escapeHelp = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+export const escapeHelp = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 /** Also escapes help texts of OpenMetrics. */
 export const escapeLabel = (text: string) => escapeHelp(text).replaceAll('"', '\\"');
 

@@ -3,14 +3,14 @@
  * that of 0.33, without later families and with families that were removed since (`v1/metrics/loggers.py` of each
  * version). 0.6 and 0.7 had another engine (v0).
  */
-import { CURRENT, type MetricsProfile } from "../config/metrics-profiles.ts";
+import { CURRENT, type VersionProfile } from "../config/metrics-profiles.ts";
 import { type Proof, type Row, withCreated } from "../rows/table.ts";
 import type { Labels } from "../rows/text.ts";
 import { counterOf, each, gaugeOf, histogramOf, vllmRows, zero } from "./vllm.ts";
 import { vllmV0 } from "./vllm-v0.ts";
 
 /** First version of families that 0.8 did not have. */
-const SINCE: Readonly<Record<string, MetricsProfile>> = {
+const SINCE: Readonly<Record<string, VersionProfile>> = {
   estimated_flops_per_gpu_total: 18,
   estimated_read_bytes_per_gpu_total: 18,
   estimated_write_bytes_per_gpu_total: 18,
@@ -33,7 +33,7 @@ const SINCE: Readonly<Record<string, MetricsProfile>> = {
   request_prefill_kv_computed_tokens: 14,
 };
 /** First version of finish reasons that 0.8 did not have. */
-const REASON_SINCE: Readonly<Record<string, MetricsProfile>> = { error: 14, repetition: 18 };
+const REASON_SINCE: Readonly<Record<string, VersionProfile>> = { error: 14, repetition: 18 };
 
 const IN_HISTORY: Proof = { moves: "test/metrics/vllm/vllm-history.test.ts" };
 const gone = (why: string): Proof => ({ still: why });
@@ -41,14 +41,14 @@ const gone = (why: string): Proof => ({ still: why });
 /** A family that was removed: from the first to the last version given. From `hidden` on, only shown with --show-hidden-metrics-for-version. */
 interface RemovedFamily {
   readonly before: string;
-  readonly from: MetricsProfile;
-  readonly to: MetricsProfile;
-  readonly hidden?: MetricsProfile;
-  readonly row: (profile: MetricsProfile) => Row;
+  readonly from: VersionProfile;
+  readonly to: VersionProfile;
+  readonly hidden?: VersionProfile;
+  readonly row: (profile: VersionProfile) => Row;
 }
 
 /** Returns "" until a new name exists, then the hint to it. */
-const deprecated = (profile: MetricsProfile, since: MetricsProfile, hint: string) => (profile < since ? "" : hint);
+const deprecated = (profile: VersionProfile, since: VersionProfile, hint: string) => (profile < since ? "" : hint);
 
 const REMOVED: readonly RemovedFamily[] = [
   {
@@ -111,7 +111,7 @@ const REMOVED: readonly RemovedFamily[] = [
   },
 ];
 
-function prefixUnit(profile: MetricsProfile, what: "queries" | "hits"): string {
+function prefixUnit(profile: VersionProfile, what: "queries" | "hits"): string {
   const did = what === "queries" ? "queried" : "cached";
   if (profile < 9) return `${did} blocks.`;
   const hint = `DEPRECATED: Use vllm:prefix_cache_${what} instead.`;
@@ -123,12 +123,12 @@ function prefixUnit(profile: MetricsProfile, what: "queries" | "hits"): string {
 const nameOf = (row: Row) => row.name.replace("vllm:", "");
 
 /** Returns vLLM's own families at a version. `hidden`: includes those that this version hides. */
-export function vllmAt(profile: MetricsProfile, hidden: boolean): readonly Row[] {
+export function vllmAt(profile: VersionProfile, hidden: boolean): readonly Row[] {
   if (profile === CURRENT) return vllmRows;
   return profile < 8 ? vllmV0(profile) : newEngine(profile, hidden);
 }
 
-function newEngine(profile: MetricsProfile, hidden: boolean): readonly Row[] {
+function newEngine(profile: VersionProfile, hidden: boolean): readonly Row[] {
   const old = REMOVED.filter(({ from, to, hidden: hiddenFrom }) => {
     if (profile < from || profile > to) return false;
     return hiddenFrom === undefined || profile < hiddenFrom || hidden;
@@ -141,7 +141,7 @@ function newEngine(profile: MetricsProfile, hidden: boolean): readonly Row[] {
 }
 
 /** Removes finish reasons of later versions. */
-function withReasons(row: Row, profile: MetricsProfile): Row {
+function withReasons(row: Row, profile: VersionProfile): Row {
   if (nameOf(row) !== "request_success_total") return row;
   const known = ({ labels }: { labels: Labels }) => (REASON_SINCE[labels.finished_reason!] ?? 0) <= profile;
   return {

@@ -4,7 +4,7 @@
  */
 
 import type { HistogramName, HistogramSnapshot, Snapshot } from "../../engine/interface/types.ts";
-import type { MetricsProfile } from "../config/metrics-profiles.ts";
+import type { VersionProfile } from "../config/metrics-profiles.ts";
 import type { Identity } from "../rows/identity.ts";
 import {
   counter,
@@ -38,7 +38,7 @@ const BOUNDS_V0: Readonly<Record<string, number>> = {
 };
 
 /** Returns all families in the page's order. Each has the model's name and no engine label, and shows the sum of all engines. */
-export function vllmV0(profile: MetricsProfile): readonly Row[] {
+export function vllmV0(profile: VersionProfile): readonly Row[] {
   const info = vllmRows.filter((row) => row.name === "vllm:cache_config_info").map(withoutEngine);
   return [...withCreated(profile > 6 ? ROWS : [...ROWS, ...THROUGHPUT]), ...info];
 }

@@ -24,7 +24,7 @@ export const each =
     engines.map((engine, index) => [engineLabels(identity, index), pickedFrom(engine, number)]);
 
 /** Reads numbers of each engine under vLLM's two labels and a third one, with a series per value of the third. */
-const eachBy =
+export const eachBy =
   (
     label: string,
     picks: Readonly<Record<string, (engine: EngineSnapshot, identity: Identity) => number>>,
@@ -36,7 +36,7 @@ const eachBy =
       ),
     );
 
-const engineLabels = (identity: Identity, index: number) => ({
+export const engineLabels = (identity: Identity, index: number) => ({
   engine: `${identity.engineFirst + index}`,
   model_name: identity.modelName,
 });
@@ -56,7 +56,7 @@ export const histogramOf = (name: string, help: string, key: HistogramName) =>
     MOVED,
   );
 
-const NO_CONNECTOR: Proof = { still: "there is no KV connector" };
+export const NO_CONNECTOR: Proof = { still: "there is no KV connector" };
 const NO_MEDIA: Proof = { still: "the model takes text only" };
 
 const estimated = (what: string, name: string) =>

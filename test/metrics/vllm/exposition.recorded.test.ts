@@ -18,6 +18,7 @@ import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../../s
 import { cacheConfigLabels } from "../../../src/metrics/vllm/cache-config.ts";
 import { type ParsedFamily, parseExposition } from "../parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
+import { HISTOGRAM_FAMILIES } from "./histogram-families.ts";
 
 /** Families that docs/reference/metrics.md leaves out with a reason. A family in both lists fails. */
 const leftOut = new Set(Object.keys(LEFT_OUT).flatMap((names) => names.split(" ")));
@@ -32,25 +33,6 @@ const isLeftOut = (name: string) =>
 const VALUES_DIFFER =
   /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
 const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");
-
-const HISTOGRAMS: Readonly<Record<HistogramName, string>> = {
-  timeToFirstToken: "time_to_first_token_seconds",
-  interTokenLatency: "inter_token_latency_seconds",
-  e2eLatency: "e2e_request_latency_seconds",
-  queueTime: "request_queue_time_seconds",
-  prefillTime: "request_prefill_time_seconds",
-  decodeTime: "request_decode_time_seconds",
-  inferenceTime: "request_inference_time_seconds",
-  timePerOutputToken: "request_time_per_output_token_seconds",
-  promptTokens: "request_prompt_tokens",
-  generationTokens: "request_generation_tokens",
-  maxTokens: "request_params_max_tokens",
-  iterationTokens: "iteration_tokens_total",
-  requestPreemptions: "request_num_preemptions",
-  prefillComputed: "request_prefill_kv_computed_tokens",
-  requestChoices: "request_params_n",
-  longestChoice: "request_max_num_generation_tokens",
-};
 
 const recordings = [
   { name: "server", model: "golden", maxModelLen: 1024 },
@@ -100,7 +82,7 @@ for (const { name, model, maxModelLen } of recordings) {
 
     test("bounds follow from max_model_len", () => {
       for (const [key, bounds] of Object.entries(histogramBounds({ maxModelLen }))) {
-        const family = real.find(({ name }) => name === `vllm:${HISTOGRAMS[key as HistogramName]}`)!;
+        const family = real.find(({ name }) => name === `vllm:${HISTOGRAM_FAMILIES[key as HistogramName]}`)!;
         expect(histogramOf(family).bounds).toEqual(bounds);
       }
     });
@@ -151,7 +133,7 @@ function snapshotOf(real: readonly ParsedFamily[]): Snapshot {
       value("request_success_total", "repetition"),
     ],
     histograms: Object.fromEntries(
-      Object.entries(HISTOGRAMS).map(([key, name]) => [key, histogramOf(family(name))]),
+      Object.entries(HISTOGRAM_FAMILIES).map(([key, name]) => [key, histogramOf(family(name))]),
     ) as EngineSnapshot["histograms"],
   };
   const empty = emptySnapshot([engine]);

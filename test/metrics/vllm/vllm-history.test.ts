@@ -5,10 +5,10 @@
 import { expect, test } from "bun:test";
 import {
   CURRENT,
-  type MetricsProfile,
-  PROFILES,
   profileName,
   showsHidden,
+  VERSION_PROFILES,
+  type VersionProfile,
 } from "../../../src/metrics/config/metrics-profiles.ts";
 import { pages } from "../../../src/metrics/page.ts";
 import type { Row } from "../../../src/metrics/rows/table.ts";
@@ -16,7 +16,7 @@ import { vllmAt } from "../../../src/metrics/vllm/vllm-history.ts";
 import { parseExposition } from "../parse.ts";
 import { emptyEngine, emptyHistogram, emptySnapshot, identity } from "../snapshots.ts";
 
-const names = (profile: MetricsProfile, hidden = false) =>
+const names = (profile: VersionProfile, hidden = false) =>
   vllmAt(profile, hidden).map(({ name }) => name.replace("vllm:", ""));
 const words = (text: string) => text.trim().split(/\s+/);
 
@@ -124,7 +124,7 @@ const seen = {
     timeToFirstToken: { ...histogram, buckets: [1, 2, 3, 4, 5, 6], sum: 50, count: 21 },
   },
 };
-async function page(profile: MetricsProfile, engines = [seen], showHidden = false) {
+async function page(profile: VersionProfile, engines = [seen], showHidden = false) {
   const text = await pages({ ...identity, profile, showHidden })("vllm", () => emptySnapshot(engines));
   const samples = parseExposition(text).flatMap(({ samples }) => samples);
   return {
@@ -167,7 +167,7 @@ test("0.6 has no engine label, adds engines up, and ends buckets where they ende
 });
 
 test("every row of every version names the test that changes it, or the reason why it never changes", () => {
-  const rows = PROFILES.flatMap((profile) =>
+  const rows = VERSION_PROFILES.flatMap((profile) =>
     vllmAt(profile, true).map((row): [string, Row] => [profileName(profile), row]),
   );
   for (const [, { proof }] of rows) {

@@ -53,6 +53,18 @@ describe("pages of real servers", () => {
     expect(violated(wrongly).map(([id]) => id)).toContain("V22");
   });
 
+  test("vLLM's front end in Rust breaks no law, and gets a note on the reasons that it shows later", () => {
+    const [idle, after] = ["idle", "page"].map((name) => {
+      const page = new URL(`../../conformance/recorded/vllm-rs-0.33-${name}.txt`, import.meta.url);
+      return checkScrapes([readFileSync(page, "utf8")], {
+        parameters: { maxModelLen: 1024, enablePrefixCaching: true },
+      });
+    });
+    expect([violated(idle!), violated(after!)]).toEqual([[], []]);
+    expect([ids(idle!, "note"), ids(after!, "note")]).toEqual([[], ["V32"]]);
+    expect(ids(after!, "held").length).toBeGreaterThan(40);
+  });
+
   test("vLLM's API server breaks no law after steps of three tokens, refusals, failures and disconnects", () => {
     const page = new URL("../../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
     const served = { maxNumSeqs: 64, maxModelLen: 1024, numSpeculativeTokens: 2 };

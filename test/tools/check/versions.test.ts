@@ -61,6 +61,8 @@ test("an older version needs evidence that only it has; the newest is assumed", 
   expect(versions(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
   expect(versions('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
   expect(versions('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
+  const rust = readFileSync(new URL("../../conformance/recorded/vllm-rs-0.33-idle.txt", import.meta.url), "utf8");
+  expect(versions(rust)).toEqual([["vllm-rs", "mooncake_num_descriptors and nixl_num_descriptors"]]);
   // An old family name on a new page does not make the page old.
   const added = (name: string) => `${page}# TYPE vllm:${name} gauge\nvllm:${name}{engine="0",model_name="m"} 0\n`;
   for (const name of ["num_requests_swapped", "gpu_cache_usage_perc"])
@@ -82,6 +84,7 @@ test("engineVersions override the version that the page shows, for dialects with
     ["v0.10.2", "V1 to 0.11"],
     ["0.14.1", "0.12 to 0.29"],
     ["0.33.0", "0.30"],
+    ["vllm-rs", "vllm-rs"],
     ["24.05", "0.30"],
   ] as const)
     expect(versions([version])).toEqual([`vllm ${id}`]);

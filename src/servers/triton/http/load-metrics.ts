@@ -3,8 +3,8 @@
  * `orca_http.cc` (2026).
  */
 
+import { doubleText } from "../../../base/double-text.ts";
 import type { KvCache } from "../inference/around.ts";
-import { doubleText } from "../tensors/double-text.ts";
 
 /**
  * Returns the header. `format`: value of the request header `endpoint-load-metrics-format`. Returns nothing for other formats

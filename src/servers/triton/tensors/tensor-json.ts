@@ -3,6 +3,8 @@
  * integers wrap around and nested lists are accepted; the output is that of RapidJSON's writer. Source: `ReadDataFromJson` and
  * `WriteDataToJson` in `http_server.cc`. Strings have one character per byte.
  */
+
+import { doubleText } from "../../../base/double-text.ts";
 import type { Pieces } from "../../../base/pieces.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 import { asBoolean, asBytesText, asDouble, asSigned, asUnsigned, within } from "./access.ts";
@@ -22,7 +24,6 @@ import {
   unpackTexts,
   writeText,
 } from "./datatypes.ts";
-import { doubleText } from "./double-text.ts";
 import { type JsonNode, LongList, LongText, NumberPart, Real } from "./json-nodes.ts";
 
 /** Triton's limit for the nesting depth of lists. */

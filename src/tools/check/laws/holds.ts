@@ -5,7 +5,7 @@
 import type { Law } from "../pages/law.ts";
 import type { PageVersion, VersionId } from "../pages/versions.ts";
 
-const V1: readonly VersionId[] = ["V1 to 0.11", "0.12 to 0.29", "0.30"];
+const V1: readonly VersionId[] = ["V1 to 0.11", "0.12 to 0.29", "vllm-rs", "0.30"];
 
 /**
  * vLLM's laws that also hold for V0. The others do not, because V0 counts per step and per sequence group, and has swapped

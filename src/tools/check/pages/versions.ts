@@ -22,6 +22,7 @@ export type VersionId =
   | "V0"
   | "V1 to 0.11"
   | "0.12 to 0.29"
+  | "vllm-rs"
   | "0.30"
   | "before 24.07"
   | "24.07"
@@ -43,6 +44,8 @@ export interface PageVersion extends Version {
 interface DialectPage {
   readonly names: ReadonlySet<string>;
   readonly samples: (name: string) => readonly ScrapedSample[];
+  /** Names of families with a type, also of those without samples. */
+  readonly declared: ReadonlySet<string>;
   readonly isWhole: boolean;
 }
 
@@ -75,6 +78,7 @@ const WHOLE_V1 = [
   "e2e_request_latency_seconds_count",
 ];
 
+const CONNECTORS = ["mooncake_num_descriptors", "nixl_num_descriptors"] as const;
 const SINCE_0_12 = ["prompt_tokens_by_source_total", "num_requests_waiting_by_reason", "request_num_preemptions_count"];
 
 /** Families that TensorRT-LLM#12545 added. A finished request leaves a series in the first ones. */
@@ -125,6 +129,13 @@ const VERSIONS: readonly Row[] = [
       return isWhole && !page.names.has("request_num_preemptions_count") ? "no request_num_preemptions" : undefined;
     },
     covers: (version) => isVllm(version) && !below(version, "0.12") && below(version, "0.30"),
+  },
+  {
+    ...{ of: "vllm", id: "vllm-rs", span: "0.33, front end in Rust (vllm-rs)" },
+    // This page declares the families of every KV connector. A Python page has at most those of the connector in use.
+    evidence: ({ declared }) =>
+      CONNECTORS.every((name) => declared.has(name)) ? `${CONNECTORS[0]} and ${CONNECTORS[1]}` : undefined,
+    covers: (version) => version === "vllm-rs",
   },
   {
     ...{ of: "vllm", id: "0.30", span: "0.30 or later" },
@@ -215,12 +226,13 @@ export function versionOf(
     if (row !== undefined) return recognised(row, `--engine-version ${version}`);
   }
   if (isMapped) return recognised(newest, "");
+  const own = (all: Iterable<string>) =>
+    new Set(
+      [...all].filter((name) => name.startsWith(dialect.prefix)).map((name) => name.slice(dialect.prefix.length)),
+    );
   const page: DialectPage = {
-    names: new Set(
-      [...exposition.byName.keys()]
-        .filter((name) => name.startsWith(dialect.prefix))
-        .map((name) => name.slice(dialect.prefix.length)),
-    ),
+    names: own(exposition.byName.keys()),
+    declared: own(exposition.families.keys()),
     samples: (name) => exposition.byName.get(dialect.prefix + name) ?? [],
     isWhole: exposition.excerpt === null,
   };
@@ -233,7 +245,7 @@ export function versionOf(
 
 const recognised = ({ of, id, span }: Row, toldBy: string): PageVersion => ({ of, id, span, toldBy });
 
-const plain = (version: string): string => version.replace(/^v/i, "");
+const plain = (version: string): string => version.replace(/^v(?=\d)/i, "");
 
 /** Reports whether any dialect has such a version. */
 export const isVersion = (text: string): boolean => VERSIONS.some(({ covers }) => covers(plain(text)));

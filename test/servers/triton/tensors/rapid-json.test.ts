@@ -1,10 +1,10 @@
 /** Tests that JSON is read and written like by RapidJSON in Triton. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { doubleText } from "../../../../src/base/double-text.ts";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import { inferBody, wholeBody } from "../../../../src/servers/triton/http/infer-answer.ts";
 import { bytesOf, type Datatype, elementsOf, type Numbers } from "../../../../src/servers/triton/tensors/datatypes.ts";
-import { doubleText } from "../../../../src/servers/triton/tensors/double-text.ts";
 import { JsonMembers, type JsonNode, Real } from "../../../../src/servers/triton/tensors/json-nodes.ts";
 import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
 import { rapidJsonInPieces } from "../../../../src/servers/triton/tensors/rapid-json-pieces.ts";
