@@ -8,6 +8,7 @@ import { restartWithSettings, WORKER_COMMAND } from "./cli/single-file.ts";
 const USAGE = `understudy ${version}: stands in for an LLM inference server
 
   understudy serve [MODEL] [options]   the server; understudy serve --help lists the options
+  understudy front -- COMMAND          a front end of vLLM with our engine behind it; understudy front --help
   understudy replay TRACE [options]    a trace through the same engine in simulated time; understudy replay --help
   understudy load [options]            load on a server, and what came back; understudy load --help
   understudy check URL-or-FILE...      do anybody's metrics keep their laws? understudy check --help
@@ -25,7 +26,7 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
 
 /** Made by `scripts/build.ts`; a published package has them. */
 const BUILT = ["core.wasm", "core.debug.wasm", "trtllm.wasm", "trtllm.debug.wasm", "vocabulary.bin", "answers.bin"];
-const NEEDS_BUILT = ["serve", "replay", "timing"];
+const NEEDS_BUILT = ["serve", "front", "replay", "timing"];
 
 const isBuilt = (): boolean => BUILT.every((name) => existsSync(new URL(`../build/${name}`, import.meta.url)));
 
@@ -40,8 +41,8 @@ const [command, ...rest] = asked();
 restartWithSettings(command);
 bypassProxies(command);
 const isWorker = Bun.isStandaloneExecutable && command === WORKER_COMMAND;
-// A server takes its output over itself.
-if (command !== "serve" && !isWorker) ignoreClosedOutput();
+// Servers take their output over themselves.
+if (command !== "serve" && command !== "front" && !isWorker) ignoreClosedOutput();
 
 if (NEEDS_BUILT.includes(command ?? "") && !isBuilt()) {
   console.error(
@@ -50,6 +51,7 @@ if (NEEDS_BUILT.includes(command ?? "") && !isBuilt()) {
   process.exitCode = 1;
 } else if (isWorker) await import("./cli/serve/serve-worker.ts");
 else if (command === "serve") await (await import("./cli/serve/serve.ts")).runServe(rest);
+else if (command === "front") await (await import("./cli/front/front.ts")).runFront(rest);
 else if (command === "replay") await (await import("./cli/replay/replay.ts")).runReplay(rest);
 else if (command === "load") await (await import("./cli/load/load.ts")).runLoad(rest);
 else if (command === "check") await (await import("./cli/check/check.ts")).runCheck(rest);
@@ -66,7 +68,7 @@ else if (command === undefined || command === "help" || command === "--help" || 
 else {
   const { printable } = await import("./base/printable.ts");
   console.error(
-    `understudy: "${printable(command)}" is no command; there are serve, replay, load, check, stress, proxy, truth, health, fault, timing, completion and man (understudy --help)`,
+    `understudy: "${printable(command)}" is no command; there are serve, front, replay, load, check, stress, proxy, truth, health, fault, timing, completion and man (understudy --help)`,
   );
   process.exitCode = 2;
 }

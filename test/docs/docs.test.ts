@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { anchorsOf, linksOf } from "../../scripts/page-links.ts";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
+import { frontHelp } from "../../src/cli/front/front-options.ts";
 import { healthHelp } from "../../src/cli/health/health-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { serveHelp } from "../../src/cli/options/help.ts";
@@ -132,6 +133,7 @@ const HELP: Readonly<Record<string, () => string>> = {
   check: checkHelp,
   timing: timingHelp,
   stress: stressHelp,
+  front: frontHelp,
   proxy: proxyHelp,
   truth: truthHelp,
   health: healthHelp,

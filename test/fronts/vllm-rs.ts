@@ -7,7 +7,7 @@ import { type StartedProgram, startProgram } from "../started-program.ts";
 const root = new URL("../../", import.meta.url).pathname;
 /** Folder that the repository ignores. */
 const folder = `${root}build/fronts/`;
-const program = `${folder}vllm-rs`;
+export const program = `${folder}vllm-rs`;
 export const MODEL = `${root}test/conformance/model`;
 const WHEEL = "vllm==0.33.0";
 

@@ -8,6 +8,7 @@ import type { View } from "../../src/metrics/dialects.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
 import { metrics } from "../../src/metrics/route.ts";
+import type { Identity } from "../../src/metrics/rows/identity.ts";
 import { application } from "../../src/wire/http/elysia.ts";
 import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./snapshots.ts";
 
@@ -72,7 +73,7 @@ test.each([
   ["/metrics/vllm", "", OPENMETRICS],
   ["/metrics/understudy", "", PLAIN],
 ])("with the page of vLLM's front end in Rust, %s with Accept: %s", async (path, accept, contentType) => {
-  const rust = { ...identity, profile: RUST };
+  const rust: Identity = { ...identity, profile: RUST };
   const made = new Renderer(numbers, { ...setup, identity: rust }, atRest);
   renderers.push(made);
   const { handle } = application({ routes: metrics(made, rust) });

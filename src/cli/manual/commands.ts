@@ -2,6 +2,7 @@
 
 import { ROLE_NAMES } from "../../app/config/roles.ts";
 import { checkOptions } from "../check/check-options.ts";
+import { frontOptions } from "../front/front-options.ts";
 import { healthOptions } from "../health/health-options.ts";
 import { loadOptions } from "../load/load-options.ts";
 import { type OptionRow, onlyOn } from "../options/option.ts";
@@ -48,6 +49,13 @@ const WITH_OPTIONS: readonly CommandEntry[] = [
     takes: "[options]",
     about: "Starts a server like Triton. From the environment it reads only UNDERSTUDY_ROLE and UNDERSTUDY_CONFIG.",
     options: { role, ...tritonServerOptions },
+  },
+  {
+    name: "front",
+    takes: "[options] -- COMMAND",
+    about: "Starts a front end of vLLM with an engine behind it. Also takes the options of serve.",
+    options: frontOptions,
+    takesServeOptions: true,
   },
   {
     name: "replay",
