@@ -17,6 +17,7 @@ const TYPES: Readonly<Record<string, string>> = {
   "allowed-headers": "readonly string[]",
   "override-generation-config": "GenerationConfig",
   "custom-histogram-buckets": "Readonly<Record<string, readonly number[]>>",
+  "kv-events-config": "Readonly<Record<string, unknown>>",
   "fake-metrics": "Readonly<Record<string, unknown>>",
   "metrics-config": "readonly string[]",
 };

@@ -242,9 +242,13 @@ export function code(text: string): string {
  */
 const MAKE_CLOCKS_AND_IDS = ["kernel", "app", "cli", "embed", "tools/load", "tools/check", "base"];
 /**
- * Files that create their clock or ids: a thread, into which no clock can be passed, and the serial number of a certificate.
+ * Files that create their clock or ids: threads, into which no clock can be passed, and the serial number of a certificate.
  */
-const MAKE_THEIR_OWN = ["src/text/canned/fixtures/fixtures-worker.ts", "src/wire/tls/self-signed.ts"];
+const MAKE_THEIR_OWN = [
+  "src/kv-events/worker.ts",
+  "src/text/canned/fixtures/fixtures-worker.ts",
+  "src/wire/tls/self-signed.ts",
+];
 /** Values of clock.ts and random.ts that every file may import, because they read no clock and draw nothing. */
 const PURE = ["mix", "seeded"];
 

@@ -7,6 +7,7 @@ const SHAPES = {
   timing: "`--timing`, `--jitter`, `--overhead-jitter`: see Time",
   limits: "`--limit-concurrency` with `--overload-status 429`",
   cache: "`--num-gpu-blocks-override`, plus one for the null block",
+  events: "`--kv-events-config` and its neighbours, with `enable-kvcache`: see [KV events](kv-events.md)",
   answers: "`--answers`; random is prose",
   log: "the access log with `log-http`, else off; `--enable-log-requests` with `v` from 4 on",
   tools: "`--tool-arguments`, `--tool-call-share`: see Tools",

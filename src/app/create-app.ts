@@ -61,8 +61,8 @@ export async function createRenewableApp(
   options: KernelOptions,
 ): Promise<RenewableApp<RunningConfig>> {
   const reusable = await createReusableParts(config, options);
-  return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)), reusable).catch((why) => {
-    reusable.close();
+  return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)), reusable).catch(async (why) => {
+    await reusable.close();
     throw why;
   });
 }
@@ -130,7 +130,7 @@ export async function startApp<C extends KernelConfig>(
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
       await lifecycle.close();
-      reusable?.close();
+      await reusable?.close();
       return why;
     },
   };

@@ -30,6 +30,8 @@ export interface CoreRequest extends Readonly<Record<Exclude<SubmitName, Length>
   /** Token ids, or with SUBMIT_HASHED the hashes of the full blocks as words (lo, hi). */
   readonly prompt: ArrayLike<number>;
   readonly stopTokenIds: readonly number[];
+  /** The salt as the request has it. Absent: none. */
+  readonly cacheSalt?: string;
   /** First ids of a script, at most FEED. */
   readonly fed?: ArrayLike<number>;
 }
@@ -65,6 +67,7 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
     minTokens,
     eosAt: noEos ? 0 : Math.max(end, end === 0 ? 0 : minTokens + 1),
     stopTokenIds: generation.stopTokenIds,
+    cacheSalt: generation.cacheSalt,
     seed: generation.seed | 0,
     priority: Math.max(-PRIORITY_MAX, Math.min(PRIORITY_MAX, generation.priority)),
     adapter: generation.adapter ?? 0,

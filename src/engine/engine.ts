@@ -7,6 +7,7 @@ import type { Clock } from "../base/clock.ts";
 import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
+import type { CacheFeed } from "./cache-feed.ts";
 import type { EngineConfig, StepPacing } from "./config/engine-config.ts";
 import { coreRequest } from "./core-request.ts";
 import { FactsRecorder } from "./facts-recorder.ts";
@@ -48,6 +49,7 @@ export class Engine implements LiveOwner {
   readonly #boundary: Boundary;
   readonly #receivers: Receivers;
   readonly #faults: EngineFaults | null;
+  readonly #cacheFeed: CacheFeed | null;
   readonly lanes: Lanes | null;
   #submitted = 0;
   #refuses = false;
@@ -60,6 +62,7 @@ export class Engine implements LiveOwner {
     this.config = config;
     this.#clock = clock;
     this.#faults = options.faults ?? null;
+    this.#cacheFeed = options.cacheFeed ?? null;
     const core = startCore(module, coreSetup(config, options));
     this.#batch = new Batch(core, options.journal);
     this.#meters = options.meters ?? null;
@@ -102,6 +105,7 @@ export class Engine implements LiveOwner {
       observers: [
         this.#lateness,
         ...loopObservers,
+        ...(this.#cacheFeed ? [this.#cacheFeed.on(core)] : []),
         ...(options.watcher ? [options.watcher(core)] : []),
         ...(this.#recorder ? [this.#recorder] : []),
         this.#boundary,
@@ -259,9 +263,11 @@ export class Engine implements LiveOwner {
     this.#batch.close(live.handle, how, tokens, this.#loop.boundaryUs);
     if (how !== Reason.Abort || this.config.fixes?.includes("abort-counted")) live.counted(this.#batch, tokens);
     this.#closing++;
-    if (this.#loop.idle) {
+    if (!this.#loop.idle) this.#cacheFeed?.ended(live.handle);
+    else {
       this.#closing = 0;
       this.#batch.flush();
+      this.#cacheFeed?.ended(live.handle);
       this.#snapshots.hold();
       this.#adapters.hold();
       this.#loop.kick(this.#clock.now());
@@ -297,7 +303,9 @@ export class Engine implements LiveOwner {
 
   /** Adds a request to the core's queue. Returns false if the core is full. */
   #enqueue(live: LiveRequest, queuedUs: number): boolean {
-    const handle = this.#fatal(() => this.#batch.add(live.request!, queuedUs));
+    const request = live.request!;
+    const handle = this.#fatal(() => this.#batch.add(request, queuedUs));
+    this.#cacheFeed?.submitted(handle, request);
     live.request = null;
     if (handle === NONE) return false;
     live.handle = handle;

@@ -1,6 +1,7 @@
 /** The data-parallel ranks of one server on one clock. With one rank, just that engine. */
 import type { Clock } from "../base/clock.ts";
 import { Balance } from "./balance.ts";
+import type { CacheFeed } from "./cache-feed.ts";
 import type { StepPacing } from "./config/engine-config.ts";
 import { Engine } from "./engine.ts";
 import type { RequestMeters } from "./interface/request-meter.ts";
@@ -22,13 +23,15 @@ import type { Observer } from "./observer.ts";
 import type { EngineOptions, PauseMode } from "./options.ts";
 import type { Fresh } from "./snapshot.ts";
 
-export interface FleetOptions extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep"> {
+export interface FleetOptions
+  extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep" | "cacheFeed"> {
   /** Number of engines, at least 1. An engine's index is its rank. */
   readonly engines: number;
   /** Returns the observer of the engine with this rank. */
   readonly observer?: (rank: number) => Observer;
   readonly meters?: (rank: number) => RequestMeters;
   readonly journal?: (rank: number) => Journal;
+  readonly cacheFeed?: (rank: number) => CacheFeed;
 }
 
 export class Fleet {
@@ -42,7 +45,7 @@ export class Fleet {
   /** null if there is only one engine. */
   readonly #balance: Balance | null;
 
-  constructor({ engines, observer, meters, journal, loopObservers = [], ...options }: FleetOptions) {
+  constructor({ engines, observer, meters, journal, cacheFeed, loopObservers = [], ...options }: FleetOptions) {
     const { clock } = options;
     const balance = engines > 1 ? new Balance(engines, clock.now()) : null;
     this.#clock = clock;
@@ -59,6 +62,7 @@ export class Fleet {
           ...(observer ? { observer: observer(rank) } : {}),
           ...(meters ? { meters: meters(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
+          ...(cacheFeed ? { cacheFeed: cacheFeed(rank) } : {}),
           loopObservers: balance ? [...loopObservers, this.#publisher(rank, balance)] : loopObservers,
         }),
     );

@@ -1,6 +1,7 @@
 /** Options for creating an engine, including observers of its steps. */
 
 import type { Clock } from "../base/clock.ts";
+import type { CacheFeed } from "./cache-feed.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
 import type { Lanes } from "./interface/lanes.ts";
 import type { RequestMeters } from "./interface/request-meter.ts";
@@ -38,6 +39,8 @@ export interface EngineOptions extends SetupExtras {
   readonly loopObservers?: readonly LoopObserver[];
   /** Creates an observer that reads the engine's core. */
   readonly watcher?: ((core: Core) => LoopObserver) | undefined;
+  /** Copies what changes in the prefix cache for another thread. Absent: nothing is copied. Needs `kvEvents`. */
+  readonly cacheFeed?: CacheFeed;
   /** Observes every step and every generation. Absent: nothing is recorded. */
   readonly observer?: Observer;
   /** Counts the start and end of generations. Absent: nothing is counted. */
@@ -53,8 +56,9 @@ export interface EngineOptions extends SetupExtras {
 }
 
 /** Returns true if no observer needs every single step. */
-export function isAlone({ observer, meters, journal, watcher, loopObservers = [] }: EngineOptions): boolean {
-  const noObserver = ![observer, meters, journal, watcher].some((observer) => observer !== undefined);
+export function isAlone(options: EngineOptions): boolean {
+  const { observer, meters, journal, watcher, cacheFeed, loopObservers = [] } = options;
+  const noObserver = ![observer, meters, journal, watcher, cacheFeed].some((observer) => observer !== undefined);
   return noObserver && loopObservers.every(({ coasted }) => coasted !== undefined);
 }
 

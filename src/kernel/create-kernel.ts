@@ -2,14 +2,17 @@
 
 import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../base/clock.ts";
 import { LiveCell } from "../base/live-value.ts";
-import { type Ids, idsOf, mix, randomSeed, seeded } from "../base/random.ts";
+import { type Ids, idsOf, mix, randomHex, randomSeed, seeded } from "../base/random.ts";
+import { UserError } from "../base/start-errors.ts";
 import { createAlarm } from "../base/time/alarm.ts";
 import { DueTime } from "../base/time/due-time.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import type { Fleet } from "../engine/fleet.ts";
+import type { AdapterName } from "../engine/interface/cache-records.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
+import type { KvEvents } from "../kv-events/kv-events.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import type { HttpRoute } from "../metrics/rows/http-counts.ts";
 import type { CannedAnswers } from "../text/canned/canned-answers.ts";
@@ -21,7 +24,7 @@ import type { Backend } from "./backend.ts";
 import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { gapsOf } from "./gaps.ts";
-import type { Kernel, KernelLifecycle, KernelPressure } from "./kernel.ts";
+import type { Kernel, KernelChance, KernelLifecycle, KernelPressure } from "./kernel.ts";
 import type { KernelConfig, StartConfig } from "./kernel-config.ts";
 import { type Admin, LiveSettings } from "./live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
@@ -62,13 +65,21 @@ export interface KernelOptions {
   readonly broke?: ((error: Error) => void) | undefined;
 }
 
-/** The parts that stay when a server begins anew: its clock with the alarm, its text with the encoder's thread, its files. */
+/** Bytes of a seed of block hashes that is drawn. */
+const HASH_SEED_BYTES = 32;
+
+/**
+ * The parts that stay when a server begins anew: its clock with the alarm, its text with the encoder's thread, its files, its
+ * publisher of KV events.
+ */
 export interface ReusableParts {
   readonly clock: Clock;
   readonly built: Awaited<ReturnType<typeof builtFiles>>;
   readonly text: TextModel;
   readonly streamWrites: StreamWrites;
-  close(): void;
+  /** null: nothing is published. */
+  readonly kvEvents: KvEvents | null;
+  close(): Promise<void>;
 }
 
 /** Rejects with a `UserError` if an option turns out wrong. */
@@ -78,16 +89,35 @@ export async function createReusableParts(config: StartConfig, options: KernelOp
   const clock = options.clock ?? new WallClock((ring, died) => createAlarm(ring, died, due), timerFailed);
   const text = await textOf(config.text, built, due);
   const streamWrites = await streamWritesOf(config);
+  const kvEvents = await kvEventsOf(config, options).catch((why) => {
+    text.encoder.close();
+    clock.close();
+    throw why;
+  });
   return {
     clock,
     built,
     text,
     streamWrites,
-    close() {
+    kvEvents,
+    async close() {
+      await kvEvents?.close();
       text.encoder.close();
       clock.close();
     },
   };
+}
+
+/** Starts publishing KV events. Loads the code only if it is needed. Rejects with a `UserError` if an address cannot be used. */
+async function kvEventsOf(config: StartConfig, { place, log }: KernelOptions): Promise<KvEvents | null> {
+  const { kvEvents, dataParallelSize: engines } = config;
+  if (kvEvents === undefined) return null;
+  const { KvEvents } = await import("../kv-events/kv-events.ts");
+  const engineFirst = (place?.index ?? 0) * engines;
+  const drawSeed = () => randomHex(HASH_SEED_BYTES);
+  return KvEvents.open({ config: kvEvents, engineFirst, engines, drawSeed, log }).catch((why: Error) => {
+    throw new UserError("--kv-events-config", why.message);
+  });
 }
 
 const timerFailed = (error: unknown) => logUnexpected("a timer failed", error);
@@ -120,8 +150,11 @@ export async function createKernel<C extends KernelConfig>(
   const canned = admin ? { ...opened, fixtures: live.following(opened.fixtures) } : opened;
   const naturalLength = await lengthsOf(config);
   const iterations = await iterationsOf(config);
+  const adapters = { byNumber: (number: number): AdapterName | null => config.models.loraModules[number - 1] ?? null };
   const fleet = enginePartsOf({
     iterations,
+    kvEvents: reusable.kvEvents,
+    adapter: (number) => adapters.byNumber(number),
     config,
     core: built.core,
     text: model,
@@ -155,13 +188,9 @@ export async function createKernel<C extends KernelConfig>(
     live,
     log,
     backend: backendOf({ clock, marks, gaps, engines, die }),
-    engines: { fleet: engines, journals, iterations, streamWrites, alive, died },
+    engines: { fleet: engines, journals, iterations, streamWrites, alive, died, adapters, kvEvents: reusable.kvEvents },
     time: { clock, lastingClock: reusable.clock, epochSeconds: options.epochSeconds ?? epochSeconds, epochUs },
-    chance: {
-      newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
-      // With --seed, the seeds of requests are the same after every start, in the order in which requests arrive.
-      nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
-    },
+    chance: chanceOf(config, options, fleet),
     text: { model, canned, openCanned, rules: options.rules, naturalLength },
     truth: {
       log: truth,
@@ -169,15 +198,17 @@ export async function createKernel<C extends KernelConfig>(
       history: historyOf(config, options, epochUs),
       faultWitness: truth ? faultLines(truth, config.truth.log?.wire === true) : undefined,
     },
-    metrics: {
-      renderer,
-      identity,
-      snapshot,
-      accounting: accounts,
-      httpAccounts,
-    },
+    metrics: { renderer, identity, snapshot, accounting: accounts, httpAccounts },
     pressure: { marks, gaps },
     lifecycle: { place, admin, ...endOf({ fleet, pages, clock, canned, punctual, last: kept ? null : reusable }) },
+  };
+}
+
+function chanceOf({ seed }: KernelConfig, { newId, place }: KernelOptions, { engineFirst }: FleetParts): KernelChance {
+  return {
+    newId: newId ?? idsOf(seed === null ? null : mix(seed, place?.index ?? 0)),
+    // With --seed, the seeds of requests are the same after every start, in the order in which requests arrive.
+    nextSeed: seed === null ? randomSeed : seeded(seed + engineFirst),
   };
 }
 
@@ -216,7 +247,7 @@ function endOf(parts: {
       canned.fixtures?.close();
       canned.dataset?.close();
       clock.close();
-      last?.close();
+      await last?.close();
       steps?.write();
     },
   };

@@ -3,12 +3,14 @@
 import { logUnexpected } from "../base/unexpected.ts";
 import { flatEngineConfig } from "../engine/config/engine-config.ts";
 import { Fleet } from "../engine/fleet.ts";
+import type { AdapterName } from "../engine/interface/cache-records.ts";
 import type { Lanes } from "../engine/interface/lanes.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { Journal } from "../engine/journal.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import type { LoopObserver } from "../engine/lateness/loop-observer.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
+import type { KvEvents } from "../kv-events/kv-events.ts";
 import { adapterPlaces } from "../metrics/adapter-places.ts";
 import { Ensemble } from "../metrics/ensemble/ensemble.ts";
 import type { TextModel } from "../text/text-model.ts";
@@ -56,6 +58,10 @@ export interface EnginePartsOptions {
   readonly loopObservers: readonly LoopObserver[];
   /** Records iterations and requests. null: nothing records them. */
   readonly iterations: Iterations | null;
+  /** Gets what changes in the prefix caches. null: nothing is published. */
+  readonly kvEvents: KvEvents | null;
+  /** Adapters of requests by number, for KV events. */
+  readonly adapter: (number: number) => AdapterName | null;
 }
 
 /** Compiled cores by their bytes. Servers of the same process share them. */
@@ -87,6 +93,12 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const recent = truthRequests ? new RecentRows(truthRequests, dataParallelSize, engineFirst, clock.now()) : null;
   const steps = options.stepLog ? new StepLog(options.stepLog) : null;
   const journals = Array.from({ length: dataParallelSize }, () => new Journal());
+  const hasReader = iterations !== null && iterations.events !== null;
+  const feeds = options.kvEvents?.attach({
+    ...{ firstRank: engineFirst, engines: dataParallelSize, epochUs },
+    ...{ blockSize: config.engine.blockSize, numGpuBlocks: config.engine.numGpuBlocks },
+    ...{ adapter: options.adapter, drains: !hasReader },
+  });
   const engines = new Fleet({
     engines: dataParallelSize,
     rank: engineFirst,
@@ -105,7 +117,9 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     ...(options.lanes ? { lanes: options.lanes } : {}),
     loopObservers: [options.punctual, ...(steps ? [steps] : []), ...options.loopObservers],
     ...observersOf(engineFirst, truth, recent, iterations && { observer: () => iterations }),
-    ...(iterations ? { watcher: (core) => iterations.on(core), kvEvents: iterations.events !== null } : {}),
+    ...(iterations ? { watcher: (core) => iterations.on(core) } : {}),
+    ...(feeds ? { cacheFeed: (rank: number) => feeds[rank]! } : {}),
+    kvEvents: hasReader || feeds !== undefined,
     ...(triton.metrics ? { meters: () => new Ensemble(triton.quantiles, () => clock.now(), epochUs) } : {}),
   });
   return { engines, journals, truth, recent, steps, engineFirst };

@@ -4,6 +4,7 @@ import type { DeploymentConfig } from "../engine/config/deployment-config.ts";
 import type { EngineConfig, FixedEngineConfig } from "../engine/config/engine-config.ts";
 import type { IterationsConfig } from "../engine/config/trtllm.ts";
 import type { FaultsConfig } from "../faults/faults-config.ts";
+import type { KvEventsConfig } from "../kv-events/config.ts";
 import type { MetricsConfig } from "../metrics/config/metrics-config.ts";
 import type { TextConfig } from "../text/text-config.ts";
 import type { TruthConfig } from "../truth/truth-config.ts";
@@ -101,6 +102,8 @@ export interface KernelConfig {
   readonly queue: Pick<QueueConfig, "cacheHitThreshold">;
   /** Settings of the records of iterations. Absent: nothing is recorded. */
   readonly iterations?: IterationsConfig;
+  /** Absent: changes of the prefix cache are not published. */
+  readonly kvEvents?: KvEventsConfig;
 }
 
 /** The configuration that a kernel is created with. */

@@ -7,9 +7,11 @@ import type { Clock } from "../base/clock.ts";
 import type { LiveValue } from "../base/live-value.ts";
 import type { Ids, Random } from "../base/random.ts";
 import type { Fleet } from "../engine/fleet.ts";
+import type { AdapterName } from "../engine/interface/cache-records.ts";
 import type { Snapshot } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import type { Journal } from "../engine/journal.ts";
+import type { KvEvents } from "../kv-events/kv-events.ts";
 import type { Renderer } from "../metrics/renderer.ts";
 import type { Identity } from "../metrics/rows/identity.ts";
 import type { NaturalLength } from "../text/answers/answers.ts";
@@ -55,6 +57,13 @@ export interface KernelEngines {
   readonly journals: readonly Journal[];
   /** Records of iterations and requests. null without `config.iterations`. */
   readonly iterations: Iterations | null;
+  /** Publishes changes of the prefix caches. null: nothing is published. */
+  readonly kvEvents: KvEvents | null;
+  /**
+   * Finds the LoRA adapters that KV events name, by number from 1. A server that loads adapters at run time replaces the
+   * function.
+   */
+  readonly adapters: { byNumber: (number: number) => AdapterName | null };
   /** Mode in which events of streams are written, with the reason for it. */
   readonly streamWrites: StreamWrites;
   /** False once a script has killed the engines. */

@@ -1,6 +1,6 @@
 /** Tests that every option of a library server has an effect or is refused with a reason. In Bun; node.test.ts covers Node. */
 import { expect, test } from "bun:test";
-import { joinOptions } from "../../src/cli/options/engine-options.ts";
+import { joinOptions, kvEventsOptions } from "../../src/cli/options/engine-options.ts";
 import type { Option } from "../../src/cli/options/option.ts";
 import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "../../src/cli/options/trtllm-options.ts";
@@ -44,6 +44,8 @@ const SCHEDULER = "capacity-scheduler-policy";
 const neededBy = (name: string): ServerOptions => {
   if (Object.hasOwn(trtllmServeOptions, name)) return { role: "trtllm-serve", maxModelLen: 4096 };
   if (Object.hasOwn(joinOptions, name)) return { role: "vllm-engine" };
+  if (Object.hasOwn(kvEventsOptions, name) && name !== "kv-events-config")
+    return { kvEventsConfig: { enable_kv_cache_events: true } };
   return Object.hasOwn(trtllmOptions, name) && name !== SCHEDULER
     ? { capacitySchedulerPolicy: "MAX_UTILIZATION", maxModelLen: 4096 }
     : (NEEDED[name] ?? {});
@@ -95,6 +97,9 @@ const POOL = [
     "hash",
     "fp8",
     '{"request_tokens":[1]}',
+    '{"enable_kv_cache_events":true}',
+    "xxhash",
+    "0.22.0",
     "llm-d-inference-sim",
     "batched",
     "GUARANTEED_NO_EVICT",
@@ -190,7 +195,7 @@ test("compat applies the other stand-in's flags and defaults, but listens only o
 
 test.each<[object, string]>([
   [{ timeToFirstToken: "soon" }, "timeToFirstToken: "],
-  [{ zmqEndpoint: "tcp://x" }, "zmqEndpoint: not supported; KV events are not published"],
+  [{ renderUrl: "http://x" }, "renderUrl: not supported; the built-in vocabulary or --tokenizer DIR counts tokens"],
   [{ enableKvcache: "yes" }, 'enableKvcache: takes true or false, not "yes"'],
   [{ nonsense: 1 }, "nonsense: no such option, neither of understudy serve nor of llm-d-inference-sim"],
   [{ workers: 2 }, "workers: no such option here; a server of the library is one process"],

@@ -14,8 +14,6 @@ export interface ServeConfig extends StartConfig {
   /** Present only in the role `vllm-engine`. */
   readonly join?: JoinConfig;
   readonly shutdownTimeoutS: number;
-  /** Flags of `vllm serve` that the user gave and that have no effect. */
-  readonly ignoredFlags: readonly string[];
 }
 
 /** The configuration that a running server reads. It lacks the members that `/admin/config` changes. */

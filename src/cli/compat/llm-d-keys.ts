@@ -12,6 +12,7 @@ type Takes = "value" | "list" | "switch" | "toggle";
 type Topic =
   | "answers"
   | "cache"
+  | "events"
   | "fakes"
   | "limits"
   | "log"
@@ -47,7 +48,6 @@ const shapes = (of: Topic, takes: Takes = "value"): Key => ({
 const ignored = (takes: Takes): Key => ({ takes, fate: { ignored: true } });
 const unsupported = (takes: Takes, why: string): Key => ({ takes, fate: { unsupported: why } });
 
-const NO_EVENTS = "KV events are not published";
 const NO_MEDIA = "there is no encoder and there are no images";
 const NO_TOKENIZER = "the built-in vocabulary or --tokenizer DIR counts tokens";
 
@@ -95,13 +95,16 @@ export const KEYS: Readonly<Record<string, Key>> = {
   "kv-cache-size": shapes("cache"),
   "block-size": as("value", "block-size"),
   "global-cache-hit-threshold": shapes("threshold"),
-  "hash-seed": { takes: "value", fate: { differs: "has no effect, because hashes of blocks are never shown" } },
-  "zmq-endpoint": unsupported("value", NO_EVENTS),
-  "zmq-max-connect-attempts": unsupported("value", NO_EVENTS),
-  "event-batch-size": unsupported("value", NO_EVENTS),
-  "use-vllm-map-event-format": unsupported("switch", NO_EVENTS),
-  "kv-events-replay-endpoint": unsupported("value", NO_EVENTS),
-  "kv-events-replay-queue-size": unsupported("value", NO_EVENTS),
+  "hash-seed": shapes("events"),
+  "zmq-endpoint": shapes("events"),
+  "zmq-max-connect-attempts": {
+    takes: "value",
+    fate: { differs: "connecting is tried again until it succeeds" },
+  },
+  "event-batch-size": shapes("events"),
+  "use-vllm-map-event-format": shapes("events", "switch"),
+  "kv-events-replay-endpoint": shapes("events"),
+  "kv-events-replay-queue-size": shapes("events"),
   "failure-injection-rate": as("value", "failure-injection-rate"),
   "failure-types": as("list", "failure-types"),
   "data-parallel-size": shapes("ranks"),

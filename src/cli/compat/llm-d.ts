@@ -9,6 +9,7 @@ import { type Flags, parseFlags } from "../options/flags.ts";
 import { type OptionInput, optionInput, type UsageError, wrongValue } from "../options/given.ts";
 import { lookup } from "../options/lookup.ts";
 import { splitAtEquals } from "../options/option.ts";
+import { compatEvents } from "./llm-d-events.ts";
 import { KEYS, keyOf } from "./llm-d-keys.ts";
 import { Latencies } from "./llm-d-live.ts";
 import { compatTiming, durationOf, type KeyInput, orError, unreadable } from "./llm-d-timing.ts";
@@ -63,10 +64,10 @@ export function fromLlmD(
   const file = fromYaml(read.config, readFile);
   if ("error" in file) return file;
   const said: KeyInputs = new Map([...file.said, ...fromEnv(env), ...read.said]);
-  return orError(() => translate(said, { ...rest, given: [...file.ours, ...rest.given] }));
+  return orError(() => translate(said, { ...rest, given: [...file.ours, ...rest.given] }, env));
 }
 
-function translate(said: KeyInputs, rest: Flags): CompatOptions {
+function translate(said: KeyInputs, rest: Flags, env: Environment): CompatOptions {
   const options: OptionInput[] = [];
   const notices: string[] = [];
   for (const [name, { texts, where }] of said) {
@@ -78,6 +79,10 @@ function translate(said: KeyInputs, rest: Flags): CompatOptions {
     else if ("unsupported" in fate && meant(texts)) notices.push(`${where}: not supported; ${fate.unsupported}`);
   }
   const asked = (key: string) => said.get(key);
+  // As a flag, because PYTHONHASHSEED must not win. An empty seed is none.
+  const seed = asked("hash-seed");
+  if (seed !== undefined && seed.texts.join("") !== "")
+    options.push(optionInput(lookup("kv-events-hash-seed")!, seed.texts, seed.where));
   const seqs = Number(asked("max-num-seqs")?.texts[0] ?? DEFAULTS["max-num-seqs"]);
   const ranks = ranksOf(asked);
   const timing = compatTiming(asked, seqs);
@@ -92,6 +97,7 @@ function translate(said: KeyInputs, rest: Flags): CompatOptions {
     timing: [timing.timing, timing.where],
     ...timing.spread,
     ...tools,
+    ...compatEvents(asked, env, OWN),
     ...(Number.isInteger(seqs * ranks.value)
       ? {
           "limit-concurrency": [String((seqs + waiting.value) * ranks.value), waiting.where] as const,

@@ -6,12 +6,15 @@ import { VLLM_ENGINE } from "../../app/config/roles.ts";
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";
 import { GPU_MEMORY_UTILIZATION } from "../../engine/timing/device-defaults.ts";
+import { HASH_ALGORITHMS } from "../../kv-events/block-hashes.ts";
+import { KV_EVENTS_DEFAULTS, kvEventsSource } from "../../kv-events/config.ts";
+import { DEFAULT_PROFILE, KV_EVENTS_PROFILES } from "../../kv-events/profiles.ts";
 import { FRONT_FAULTS_ACCEPTS, readFrontFaults } from "../../servers/vllm-engine/faults/front-faults.ts";
 import { JOIN_DEFAULTS } from "../../servers/vllm-engine/join-config.ts";
 import { bucketsOption, checkedBuckets } from "./buckets-option.ts";
 import { initially, offAtStart, onAtStart, ourServeGroup, serveGroup } from "./landing.ts";
 import { loraModules, readLoraModules } from "./lora-modules.ts";
-import { choice, freeText, humanInteger, integer, number, one, toggle } from "./option.ts";
+import { choice, freeText, humanInteger, integer, jsonObject, number, one, toggle } from "./option.ts";
 
 export const engineOptions = {
   ...serveGroup("Scheduler", {
@@ -157,6 +160,57 @@ export const engineOptions = {
       as: checkedBuckets,
       ...bucketsOption,
       about: `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/reference/metrics.md.`,
+    },
+  }),
+};
+
+/** Options of the events about the prefix cache. */
+export const kvEventsOptions = {
+  ...serveGroup("KV events", {
+    "kv-events-config": {
+      lands: "kvEvents.source",
+      as: kvEventsSource,
+      ...jsonObject(`a JSON object, as {"enable_kv_cache_events": true}`),
+      isKeyed: true,
+      initial: KV_EVENTS_DEFAULTS,
+      about:
+        "Publish changes of the prefix cache over ZeroMQ. JSON as vLLM's; --kv-events-config.endpoint sets one key: docs/how-to/kv-events.md.",
+    },
+    "prefix-caching-hash-algo": {
+      lands: "kvEvents.algorithm",
+      ...choice(...HASH_ALGORITHMS),
+      ...initially("sha256"),
+      about: "Algorithm of the block hashes in KV events.",
+    },
+  }),
+  ...ourServeGroup("KV events", {
+    "kv-events-profile": {
+      lands: "kvEvents.profile",
+      ...choice(...KV_EVENTS_PROFILES),
+      metavar: "VERSION",
+      ...initially(DEFAULT_PROFILE),
+      about:
+        "Version of vLLM whose encoding KV events have: arrays up to 0.22.0, which llm-d and AIBrix read, and maps from 0.26.0 on.",
+    },
+    "kv-events-batch-size": {
+      lands: "kvEvents.batchSize",
+      ...integer(1, 1_000_000),
+      initial: null,
+      default: "none: a batch per step",
+      about: "Send KV events in batches of this number, or after a second, in place of vLLM's batch per step.",
+    },
+    "kv-events-hash-seed": {
+      lands: "kvEvents.seed",
+      ...freeText("TEXT", "a text"),
+      initial: null,
+      default: "PYTHONHASHSEED, else vLLM's",
+      about: "Seed of block hashes, in place of the variable PYTHONHASHSEED.",
+    },
+    "kv-events-int-hashes": {
+      lands: "kvEvents.hasIntHashes",
+      ...onAtStart,
+      about:
+        "Show the low 64 bits of block hashes as integers, otherwise all bytes. Also VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES.",
     },
   }),
 };

@@ -54,8 +54,12 @@ export function fromEnvironment(env: Environment): EnvironmentInput | UsageError
   const keepAlive = env.VLLM_HTTP_TIMEOUT_KEEP_ALIVE;
   const mode = env.VLLM_SERVER_DEV_MODE ?? "0";
   const stores = env.VLLM_ENABLE_RESPONSES_API_STORE ?? "0";
+  const intHashes = env.VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES;
+  const hashSeed = env.PYTHONHASHSEED;
   if (!/^\s*[+-]?\d+\s*$/.test(mode)) return wrongValue("VLLM_SERVER_DEV_MODE", "0 or 1", mode);
   if (!/^\s*[+-]?\d+\s*$/.test(stores)) return wrongValue("VLLM_ENABLE_RESPONSES_API_STORE", "0 or 1", stores);
+  if (intHashes !== undefined && !/^\s*[+-]?\d+\s*$/.test(intHashes))
+    return wrongValue("VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", "0 or 1", intHashes);
   return {
     given: said,
     fallback: [
@@ -64,6 +68,16 @@ export function fromEnvironment(env: Environment): EnvironmentInput | UsageError
       ...(Number(stores) === 0
         ? []
         : [optionInput(lookup("response-store")!, [STORED_RESPONSES], "VLLM_ENABLE_RESPONSES_API_STORE")]),
+      ...(intHashes === undefined
+        ? []
+        : [
+            optionInput(
+              lookup("kv-events-int-hashes")!,
+              [String(Number(intHashes) !== 0)],
+              "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES",
+            ),
+          ]),
+      ...(hashSeed ? [optionInput(lookup("kv-events-hash-seed")!, [hashSeed], "PYTHONHASHSEED")] : []),
     ],
     devMode: Number(mode) !== 0,
     runtimeLora: /^\s*(1|true)\s*$/i.test(env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ""),

@@ -1,5 +1,6 @@
 /** Parses a command line by the rules of vLLM's parser. Completes abbreviated flags if the command accepts them. */
 
+import { parsedJson } from "../../base/json-object.ts";
 import { ambiguous, type Completion, completionsOf } from "./abbreviations.ts";
 import { type Command, type OptionInput, optionInput, SERVE, type UsageError, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
@@ -39,11 +40,17 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
     const rest = attached === undefined ? valuesFrom(argv, at, found) : [];
     const texts = textsOf(found, attached, rest);
     if (texts === undefined) return wrongCount(written, found, attached);
-    said.push(optionInput(found, texts, written));
+    said.push(optionInput(found, found.keys ? [keyedText(found.keys, texts[0]!)] : texts, written));
     bare = isSwitch(found) ? { written, found } : undefined;
     at += rest.length;
   }
   return { given: said, positional };
+}
+
+/** Returns a JSON object with the value at the keys. A value that is not JSON is a text, as in vLLM's parser. */
+function keyedText(keys: readonly string[], text: string): string {
+  const value = parsedJson(text) ?? (text === "null" ? null : text);
+  return JSON.stringify(keys.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value));
 }
 
 /** Matches words that users write after a switch by mistake. */

@@ -22,7 +22,7 @@ const ONE = `
   fault-tolerance-config gdn-prefill-backend generation-config grpc-port
   h11-max-header-count hf-config-path hf-overrides io-processor-plugin
   ir-op-priority jit-monitor-mode kda-decode-backend kda-prefill-backend kernel-config
-  kv-cache-memory-bytes kv-cache-metrics-sample kv-events-config kv-offloading-backend kv-offloading-size
+  kv-cache-memory-bytes kv-cache-metrics-sample kv-offloading-backend kv-offloading-size
   kv-transfer-config limit-mm-per-prompt linear-backend load-format log-config-file log-level logging-config
   logprobs-mode lora-dtype mamba-backend mamba-block-size mamba-cache-dtype mamba-cache-mode
   mamba-cache-philox-rounds mamba-ssm-cache-dtype mamba-ssu-algorithm master-addr master-port max-cpu-loras
@@ -35,7 +35,7 @@ const ONE = `
   moe-backend nnodes node-rank offload-backend offload-group-size offload-num-in-group offload-prefetch-step
   optimization-level otlp-traces-endpoint per-request-spec-decode-metrics
   performance-mode pipeline-parallel-size pooler-config prefill-context-parallel-size
-  prefix-cache-retention-interval prefix-caching-hash-algo prefix-match-unit profiler-config
+  prefix-cache-retention-interval prefix-match-unit profiler-config
   pt-load-map-location quantization quantization-config reasoning-config reasoning-effort-map
   reasoning-parser-plugin renderer-num-workers replayssm-buffer-len revision root-path runner
   safetensors-load-strategy safetensors-prefetch-block-size safetensors-prefetch-num-threads scheduler-cls

@@ -11,6 +11,8 @@ export interface FoundOption {
   readonly ignored: boolean;
   /** False if the written name negates the option: --no-x for --x, --disable-x for --enable-x, or --enable-x for --disable-x. */
   readonly sets: boolean;
+  /** Names after the dots of `name.key`, which lead to a key of a JSON object. Absent: there are none. */
+  readonly keys?: readonly string[];
 }
 
 /** Names that only the command line and configuration file of one role accept. */
@@ -27,13 +29,14 @@ const rows: Readonly<Record<string, OptionRow>> = serveOptions;
 
 /**
  * Finds an option. Returns undefined if the name is unknown. `a_b` counts as `a-b`. The form `name.key` sets a key of a JSON
- * value, which only options without effect accept.
+ * value, which options without effect and keyed options accept.
  */
 export function lookup(written: string, more: RoleNames = NONE): FoundOption | undefined {
   const [head = "", ...keys] = written.split(".");
   const name = head.replaceAll("_", "-");
   const found = named(name, more) ?? negated(name, more);
-  return keys.length > 0 && !found?.ignored ? undefined : found;
+  if (keys.length === 0 || found === undefined || found.ignored) return found;
+  return found.option.isKeyed ? { ...found, keys } : undefined;
 }
 
 function named(name: string, more: RoleNames, sets = true): FoundOption | undefined {

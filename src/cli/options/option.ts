@@ -16,6 +16,8 @@ export interface Option<T = unknown> {
   readonly choices?: readonly string[];
   /** Placeholder that stands for the value in the help text; "" if the option takes no value. */
   readonly metavar: string;
+  /** True if the value is a JSON object, of which `--name.key` sets one key. */
+  readonly isKeyed?: true;
   /**
    * Parses the texts of the values. Returns undefined if the option does not accept them. A toggle gets the text "true" or
    * "false".

@@ -16,6 +16,7 @@ import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../engine/timing/presets.ts";
 import type { Profile } from "../../engine/timing/profile.ts";
 import { logsOf, type ModelsConfig } from "../../kernel/kernel-config.ts";
+import { type KvEventsConfig, publishes, wrongKvEventsSource, wrongRanks } from "../../kv-events/config.ts";
 import { parseFakeMetrics } from "../../metrics/config/fake-metrics.ts";
 import type { MetricsConfig } from "../../metrics/config/metrics-config.ts";
 import { showsHidden } from "../../metrics/config/metrics-profiles.ts";
@@ -37,6 +38,8 @@ import { tritonSettings } from "./triton-options.ts";
 import { asTrtllmServe, mixedSchedulers, unfitForRole } from "./trtllm-options.ts";
 
 const SCALE_OUT = "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501";
+
+const NO_CACHE = "--kv-events-config: there are no events, because the prefix cache is off";
 
 interface CompleteConfig {
   readonly config: ServeConfig;
@@ -61,6 +64,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
     mixedSchedulers(values, at) ??
     oneProcess(values, at) ??
     wrongBuckets(values["custom-histogram-buckets"], at("custom-histogram-buckets")) ??
+    wrongKvEvents(values, parts, at("kv-events-config")) ??
     doubleLengths(values, at) ??
     brokenRule(engine, at, values.role === TRTLLM_SERVE);
   if (wrong !== undefined) return { error: wrong };
@@ -82,7 +86,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
   if (clash !== undefined) return { error: clash };
   const fakes = fakeMetrics(values);
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
-  const { iterations, join, ...others } = parts;
+  const { iterations, join, kvEvents, ...others } = parts;
   return {
     config: {
       ...others,
@@ -99,7 +103,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
       openai: openAiConfig(parts.openai),
       ...(parts.role === TRTLLM_SERVE ? { iterations } : {}),
       ...(parts.role === VLLM_ENGINE ? { join } : {}),
-      ignoredFlags: [],
+      ...(publishes(kvEvents) ? { kvEvents: kvEventsOf(parts) } : {}),
     },
     notices: [...settings.notices, ...parsers.notices, ...noticesOf(values, engine, profile, models.model)],
   };
@@ -178,6 +182,7 @@ function noticesOf(values: ServeValues, engine: EngineConfig, profile: Profile, 
     otherSize(values, profile),
     unknownPool(values),
     values["enable-scale-out"] ? SCALE_OUT : undefined,
+    values["kv-events-config"]?.enable_kv_cache_events === true && !engine.enablePrefixCaching ? NO_CACHE : undefined,
     doubtful(engine),
     tooLong(engine, name, profile, models[profile.model]!.maxModelLen),
   ];
@@ -200,6 +205,19 @@ function chosenProfile(values: ServeValues, at: (option: string) => string): Cho
     return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
   }
   return { named, timing, profile: findPreset(timing.kind === "table" ? timing.name : byName)! };
+}
+
+const kvEventsOf = ({ kvEvents, role, join }: LandedServe): KvEventsConfig => ({
+  ...kvEvents,
+  firstRank: role === VLLM_ENGINE ? join.rank : 0,
+});
+
+/** Returns an error message if --kv-events-config cannot be used, else undefined. */
+function wrongKvEvents(values: ServeValues, parts: LandedServe, where: string): string | undefined {
+  const wrong =
+    wrongKvEventsSource(values["kv-events-config"] ?? {}) ??
+    wrongRanks(parts.kvEvents.source, kvEventsOf(parts).firstRank, parts.dataParallelSize * parts.workers);
+  return wrong === undefined ? undefined : `${where}: ${wrong}`;
 }
 
 /** Returns an error message if --workers is set together with an option that affects only one process, else undefined. */

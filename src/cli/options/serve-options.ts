@@ -10,7 +10,7 @@ import { LOG_LEVELS } from "../../kernel/kernel-config.ts";
 import { BUG_NAMES } from "../../metrics/config/bug-names.ts";
 import { CURRENT, PROFILES, profileName } from "../../metrics/config/metrics-profiles.ts";
 import { STREAM_WRITES } from "../../wire/lanes/stream-write-modes.ts";
-import { engineOptions, joinOptions } from "./engine-options.ts";
+import { engineOptions, joinOptions, kvEventsOptions } from "./engine-options.ts";
 import { allowedHosts, frontLimitOptions } from "./front-limit-options.ts";
 import { bytesOfMib, initially, offAtStart, onlyTrue, ourServeGroup, serveGroup } from "./landing.ts";
 import { lengthOptions } from "./length-options.ts";
@@ -354,6 +354,7 @@ export const serveOptions = {
   ...trtllmOptions,
   ...trtllmServeOptions,
   ...joinOptions,
+  ...kvEventsOptions,
 } as const;
 
 export type OptionName = keyof typeof serveOptions;

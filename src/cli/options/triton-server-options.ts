@@ -2,6 +2,7 @@
 
 import { TRITON_VERSION_NAMES, type TritonVersion } from "../../servers/triton/config/triton-config.ts";
 import { SIZE_FORMS, sizeIn } from "../../servers/triton/model-config/sizes.ts";
+import { kvEventsOptions } from "./engine-options.ts";
 import { allowedHosts } from "./front-limit-options.ts";
 import { initially, type LandingRow, ourServeGroup, serveGroup } from "./landing.ts";
 import { choice, choiceOfAnyCase, freeText, integer, one, texts, type ValueOf } from "./option.ts";
@@ -46,6 +47,7 @@ const ENGINE_OPTIONS = [
   "embedding-dimensions",
   "image-tokens",
   ...(Object.keys(trtllmOptions) as (keyof typeof trtllmOptions)[]),
+  ...(Object.keys(kvEventsOptions) as (keyof typeof kvEventsOptions)[]),
 ] as const;
 type EngineOption = (typeof ENGINE_OPTIONS)[number];
 

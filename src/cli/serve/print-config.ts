@@ -54,7 +54,7 @@ export function printableConfig({ config, ignored, options, latencies }: Printab
 function withDefaults({ rows, inputs, rebuild }: ResolvedOptions): ReadonlyMap<string, readonly string[]> {
   const wanted = rebuild(inputs);
   if ("error" in wanted) throw new Error(wanted.error);
-  const { config, notices } = wanted;
+  const { config, notices, ignored } = wanted;
   let all = inputs;
   for (const [name, row] of Object.entries(rows)) {
     const texts = inputs.has(name) ? null : defaultTexts(row, config);
@@ -62,7 +62,8 @@ function withDefaults({ rows, inputs, rebuild }: ResolvedOptions): ReadonlyMap<s
     const input: OptionInput = { name, texts, where: name, ignored: false };
     const more = new Map(all).set(name, input);
     const made = rebuild(more);
-    if ("error" in made || !Bun.deepEquals([made.config, made.notices], [config, notices])) continue;
+    if ("error" in made || !Bun.deepEquals([made.config, made.notices, made.ignored], [config, notices, ignored]))
+      continue;
     all = more;
   }
   return new Map([...all].map(([name, { texts }]) => [name, texts]));

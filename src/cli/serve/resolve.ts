@@ -6,6 +6,7 @@
 import { fileURLToPath } from "node:url";
 import { ROLE_NAMES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
 import { fromLlmD, LLM_D } from "../compat/llm-d.ts";
 import type { Latencies } from "../compat/llm-d-live.ts";
 import { parseConfigFile, roleInFile } from "../options/config-file.ts";
@@ -45,7 +46,10 @@ export interface ResolvedOptions {
   readonly rebuild: (inputs: ReadonlyMap<string, OptionInput>) => RebuiltConfig | UsageError;
 }
 
-type RebuiltConfig = Pick<Exclude<ResolveResult, UsageError | { readonly help: string }>, "config" | "notices">;
+type RebuiltConfig = Pick<
+  Exclude<ResolveResult, UsageError | { readonly help: string }>,
+  "config" | "notices" | "ignored"
+>;
 
 /** Text that --print-config shows in place of a secret. A server does not start with it. */
 export const MASK = "<masked>";
@@ -231,7 +235,6 @@ function configOf(all: ReadonlyMap<string, OptionInput>, environment: Environmen
       ...made.config,
       models: { ...models, ...(environment.runtimeLora ? { runtimeLora: true } : {}) },
       openai: { ...openai, front: { ...openai.front, devMode: environment.devMode } },
-      ignoredFlags: ignored,
     },
     values: values.values,
     ignored,
@@ -249,19 +252,28 @@ function withModel({ given: said, positional }: Flags): readonly OptionInput[] |
   return [...said, optionInput(lookup("model")!, [model], "model")];
 }
 
-/** Merges the options of several sources by name. A later source wins. Two lists in the same source are joined. */
+/** Merges the options of several sources by name. A later source wins. Two lists, or keyed objects, in the same source are joined. */
 function merge(...layers: readonly (readonly OptionInput[])[]): Map<string, OptionInput> {
   const merged = new Map<string, OptionInput>();
   for (const layer of layers) {
     const here = new Map<string, OptionInput>();
     for (const input of layer) {
       const before = here.get(input.name);
-      const joins = before !== undefined && lookup(input.name)?.option.arity === "list";
-      here.set(input.name, joins ? { ...input, texts: [...before.texts, ...input.texts] } : input);
+      const option = lookup(input.name)?.option;
+      if (before === undefined || option === undefined) here.set(input.name, input);
+      else if (option.arity === "list") here.set(input.name, { ...input, texts: [...before.texts, ...input.texts] });
+      else here.set(input.name, option.isKeyed ? { ...input, texts: joinedObjects(before.texts, input.texts) } : input);
     }
     for (const [name, input] of here) merged.set(name, input);
   }
   return merged;
+}
+
+/** Joins two JSON objects, of which the second wins. A text that is no object replaces the other, so that it is refused later. */
+function joinedObjects([before]: readonly string[], [after]: readonly string[]): readonly string[] {
+  const [first, second] = [jsonObjectIn(before ?? ""), jsonObjectIn(after ?? "")];
+  if (first === null || second === null) return [(first === null ? before : after) ?? ""];
+  return [JSON.stringify({ ...first, ...second })];
 }
 
 function readConfigFile(

@@ -88,7 +88,7 @@ function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: n
   return { link, requests };
 }
 
-function registrationOf({ config }: EngineKernel, rank: number, statsAddress: string | null): Registration {
+function registrationOf({ config, engines }: EngineKernel, rank: number, statsAddress: string | null): Registration {
   const { engine, deployment, join, models, dataParallelSize } = config;
   const { tp } = findPreset(deployment.preset)!;
   const tokens = (engine.numGpuBlocks - 1) * engine.blockSize;
@@ -113,7 +113,7 @@ function registrationOf({ config }: EngineKernel, rank: number, statsAddress: st
     mamba_block_size: null,
     kv_cache_size_tokens: tokens,
     kv_cache_max_concurrency: tokens / engine.maxModelLen,
-    kv_events_config: null,
+    kv_events_config: engines.kvEvents === null ? null : { ...engines.kvEvents.sources[rank] },
     weight_transfer_backend: null,
     enable_sleep_mode: true,
     supports_draft_weight_updates: false,

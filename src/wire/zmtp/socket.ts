@@ -62,7 +62,7 @@ export class ZmtpSocket implements PeerOwner {
   readonly #retries = new Set<() => void>();
   #made = 0;
   #turn = 0;
-  #closed: PromiseWithResolvers<void> | null = null;
+  #closed: ReturnType<typeof Promise.withResolvers<void>> | null = null;
 
   constructor(
     readonly type: SocketType,

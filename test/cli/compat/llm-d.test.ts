@@ -163,12 +163,12 @@ test("the size of the cache has an effect only if the cache is enabled, and one 
 
 test("unsupported options get one notice with their place, and disabled ones get none", () => {
   const file = "render-url: http://127.0.0.1:1\nimage-emission-rate: 0\n";
-  const { notices } = accepted("--config f.yaml --zmq-endpoint tcp://127.0.0.1:5557 --no-mm-encoder-only", {
+  const { notices } = accepted("--config f.yaml --dataset-url http://127.0.0.1:1 --no-mm-encoder-only", {
     file,
   });
   expect(notices.map((line) => line.split(";")[0])).toEqual([
     "f.yaml:1: render-url: not supported",
-    "--zmq-endpoint: not supported",
+    "--dataset-url: not supported",
   ]);
 });
 
@@ -186,9 +186,9 @@ test("arguments of tool calls follow the other stand-in's defaults and options",
 });
 
 test("options without an effect here get a notice", () => {
-  expect(accepted("--force-dummy-tokenizer --hash-seed 7 --self-signed-certs").notices).toEqual([
+  expect(accepted("--force-dummy-tokenizer --zmq-max-connect-attempts 7 --self-signed-certs").notices).toEqual([
     "--force-dummy-tokenizer: tokens are those of the built-in vocabulary: other ids, and other counts",
-    "--hash-seed: has no effect, because hashes of blocks are never shown",
+    "--zmq-max-connect-attempts: connecting is tried again until it succeeds",
   ]);
   expect(accepted("--self-signed-certs").config.listen.tls).toBe("self-signed");
 });

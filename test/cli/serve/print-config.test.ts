@@ -88,14 +88,11 @@ test.each([
         accepted++;
         const text = printableConfig(first, env);
         const again = resolve(["--config=f.yaml", ...secrets], {}, text);
-        expect({ text, again: again && { ...again.config, ignoredFlags: [] } }).toEqual({
-          text,
-          again: { ...first.config, ignoredFlags: [] },
-        });
+        expect({ text, again: again?.config }).toEqual({ text, again: first.config });
         expect(again!.notices).toEqual(first.notices);
         expect(printed(["--print-config", "--config=f.yaml"], {}, text)).toBe(text);
       }),
-      { seed: 1, numRuns: 20 },
+      { seed: 1, numRuns: 22 },
     );
     expect(accepted).toBeGreaterThan(8);
   },

@@ -60,7 +60,6 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     deployment: { preset: "llama-3.1-8b-bf16-h100-tp1-vllm", gpuMemoryUtilization: 0.92, numGpuBlocksOverride: null },
     faults: {},
     queue: {},
-    ignoredFlags: [],
   });
   const { timing, ...rest } = engine;
   expect(timing).toMatchObject({ kind: "table", name: "llama-3.1-8b-bf16-h100-tp1-vllm" });
@@ -195,7 +194,6 @@ test("flags of vllm serve without an effect here are accepted with their values 
     "--cudagraph-capture-sizes",
     "--headless",
   ]);
-  expect(config.ignoredFlags).toEqual(ignored);
 });
 
 test("--data-parallel-size or -dp sets the number of engines", () => {

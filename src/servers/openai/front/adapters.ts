@@ -30,7 +30,7 @@ export class LoraAdapters {
     return this.#modules.filter((module) => module !== null);
   }
 
-  /** Returns the adapter with this number, from 1. It must be loaded. */
+  /** Returns the adapter with this number, from 1, which must be loaded. */
   byNumber(number: number): LoraModule {
     return this.#modules[number - 1]!;
   }

@@ -49,6 +49,7 @@ export function openai(
   const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, (names) =>
     metrics.renderer.name(names),
   );
+  engines.adapters.byNumber = (number) => adapters.byNumber(number);
   const limits = limitsOf(kernel, adapters);
   const server = serverOf(kernel, { logprobs });
   const thread = reading && threadOf(kernel, reading);
@@ -86,7 +87,7 @@ export function openai(
         "POST /detokenize": (context) => tokenizer.detokenize(context),
         "POST /ping": health,
         "GET /load": (context) => http.json(context, load()),
-        "GET /kv_event_sources": (context) => http.json(context, "{}"),
+        "GET /kv_event_sources": (context) => http.json(context, JSON.stringify(engines.kvEvents?.sources ?? {})),
         ...optionalRoutes,
         ...switchedOff,
       }),
