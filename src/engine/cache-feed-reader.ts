@@ -20,7 +20,7 @@ export interface CacheFeedVisitor {
   stored(slot: number, first: number, parent: bigint, hashes: Uint32Array): void;
   removed(hash: bigint): void;
   cleared(): void;
-  /** The events since the last call are a batch. `isDropped`: it must not be sent, because too many wait. */
+  /** The events since the last call are a batch. `isDropped`: it must not be sent, because too many wait or it is not whole. */
   batch(seconds: number, isDropped: boolean): void;
   /** Records were lost, among them this number of batches. */
   gap(batches: number): void;

@@ -11,8 +11,8 @@ import type { Core } from "./wasm/core.ts";
 
 /** Words of the ring, 16 MiB. A power of two. */
 export const FEED_WORDS = 2 ** 22;
-/** A longer request is recorded without its tokens, so that its blocks have no hashes. */
-const REQUEST_WORDS_MOST = FEED_WORDS / 4;
+/** A request that is longer than this share of the ring is recorded without its tokens, so that its blocks have no hashes. */
+const REQUEST_SHARE = 1 / 4;
 const HEAD_WORDS = 2;
 const REQUEST_HEAD = 4;
 const ENCODER = new TextEncoder();
@@ -28,12 +28,15 @@ export interface CacheFeedOptions {
   readonly adapter: (number: number) => AdapterName | null;
   /** False if another reader empties the core's buffer of events after this one. */
   readonly drains: boolean;
+  /** Words of the ring, a power of two. Absent: FEED_WORDS. */
+  readonly words?: number;
 }
 
 export class CacheFeed {
-  readonly memory = new SharedArrayBuffer((FeedWord.Count + FEED_WORDS) * 4);
-  readonly #head = new Int32Array(this.memory, 0, FeedWord.Count);
-  readonly #ring = new Int32Array(this.memory, FeedWord.Count * 4);
+  readonly memory: SharedArrayBuffer;
+  readonly #head: Int32Array;
+  readonly #ring: Int32Array;
+  readonly #words: number;
   readonly #second = new Float64Array(1);
   readonly #secondWords = new Int32Array(this.#second.buffer);
   /** Position of the next word. */
@@ -45,10 +48,17 @@ export class CacheFeed {
   #batches = 0;
   /** True if events were recorded since the end of the last batch. */
   #hasEvents = false;
+  /** True if some of them were lost. */
+  #hasLostEvents = false;
 
   #core: Core | null = null;
 
-  constructor(private readonly options: CacheFeedOptions) {}
+  constructor(private readonly options: CacheFeedOptions) {
+    this.#words = options.words ?? FEED_WORDS;
+    this.memory = new SharedArrayBuffer((FeedWord.Count + this.#words) * 4);
+    this.#head = new Int32Array(this.memory, 0, FeedWord.Count);
+    this.#ring = new Int32Array(this.memory, FeedWord.Count * 4);
+  }
 
   /** Returns an observer of the engine's steps. */
   on(core: Core): LoopObserver {
@@ -73,7 +83,7 @@ export class CacheFeed {
     const facts: CacheKeyFacts = { salt: cacheSalt, lora };
     const text = lora === null && cacheSalt === "" ? new Uint8Array() : ENCODER.encode(JSON.stringify(facts));
     const textWords = (text.length + 3) >> 2;
-    const isKnown = (flags & SUBMIT_HASHED) === 0 && prompt.length + textWords <= REQUEST_WORDS_MOST;
+    const isKnown = (flags & SUBMIT_HASHED) === 0 && prompt.length + textWords <= this.#words * REQUEST_SHARE;
     const tokens = isKnown ? prompt.length : 0;
     const shown = isKnown ? textWords : 0;
     if (!this.#begin(CacheRecord.Request, REQUEST_HEAD + tokens + shown)) return;
@@ -119,7 +129,7 @@ export class CacheFeed {
       if (this.#begin(CacheRecord.Events, count)) {
         this.#copy(views.i32, (views.word(Word.EventsAt) >>> 0) >> 2, count);
         this.#commit();
-      }
+      } else this.#hasLostEvents = true;
     }
     if (this.options.drains) exports.drainEvents();
   }
@@ -127,7 +137,9 @@ export class CacheFeed {
   #batch(seconds: number): void {
     this.#hasEvents = false;
     const waiting = (this.#batches - Atomics.load(this.#head, FeedWord.BatchesRead)) | 0;
-    const isDropped = this.options.batchesMost > 0 && waiting >= this.options.batchesMost;
+    const isFull = this.options.batchesMost > 0 && waiting >= this.options.batchesMost;
+    const isDropped = isFull || this.#hasLostEvents;
+    this.#hasLostEvents = false;
     if (!this.#begin(CacheRecord.Batch, 3)) {
       this.#lostBatches++;
       return;
@@ -146,7 +158,7 @@ export class CacheFeed {
   #begin(kind: CacheRecord, words: number): boolean {
     const used = (this.#at - Atomics.load(this.#head, FeedWord.Read)) >>> 0;
     const gapWords = this.#isGap ? HEAD_WORDS + 1 : 0;
-    if (used + gapWords + HEAD_WORDS + words > FEED_WORDS) {
+    if (used + gapWords + HEAD_WORDS + words > this.#words) {
       this.#isGap = true;
       return false;
     }
@@ -160,20 +172,20 @@ export class CacheFeed {
     this.#push(kind);
     this.#push(words);
     // A reader of a half full ring must not wait for the next batch.
-    if (used > FEED_WORDS / 2 && Atomics.exchange(this.#head, FeedWord.IsWaiting, 0) === 1) this.options.wake();
+    if (used > this.#words / 2 && Atomics.exchange(this.#head, FeedWord.IsWaiting, 0) === 1) this.options.wake();
     return true;
   }
 
   #push(word: number): void {
-    this.#ring[this.#at & (FEED_WORDS - 1)] = word;
+    this.#ring[this.#at & (this.#words - 1)] = word;
     this.#at = (this.#at + 1) >>> 0;
   }
 
   #copy(words: ArrayLike<number>, from: number, count: number): void {
     if (count === 0) return;
     const typed = ArrayBuffer.isView(words) ? (words as Int32Array) : Int32Array.from(words);
-    const place = this.#at & (FEED_WORDS - 1);
-    const first = Math.min(count, FEED_WORDS - place);
+    const place = this.#at & (this.#words - 1);
+    const first = Math.min(count, this.#words - place);
     this.#ring.set(typed.subarray(from, from + first), place);
     if (first < count) this.#ring.set(typed.subarray(from + first, from + count), 0);
     this.#at = (this.#at + count) >>> 0;

@@ -50,6 +50,8 @@ export class CacheAssembler implements CacheFeedVisitor {
   /** By the core's hash. */
   readonly #blocks = new Map<bigint, KnownBlock>();
   #events: KvCacheEvent[] = [];
+  /** Value of `unmade` at the end of the last batch. */
+  #unmadeBefore = 0;
 
   constructor(
     private readonly options: AssemblerOptions,
@@ -134,8 +136,10 @@ export class CacheAssembler implements CacheFeedVisitor {
 
   batch(seconds: number, isDropped: boolean): void {
     const events = this.#events;
+    const isNothingMade = events.length === 0 && this.unmade > this.#unmadeBefore;
     this.#events = [];
-    if (isDropped) this.receiver.dropped(1);
+    this.#unmadeBefore = this.unmade;
+    if (isDropped || isNothingMade) this.receiver.dropped(1);
     else if (events.length > 0) this.receiver.publish({ ts: seconds, events, dataParallelRank: this.options.rank });
   }
 

@@ -136,7 +136,9 @@ export interface WorldOptions {
   /** True if receivers only need ends. */
   readonly endsOnly?: boolean;
   /** Further observers of the engine. */
-  readonly more?: (clock: VirtualClock) => Pick<EngineOptions, "meters" | "loopObservers" | "rank">;
+  readonly more?: (
+    clock: VirtualClock,
+  ) => Pick<EngineOptions, "meters" | "loopObservers" | "rank" | "cacheFeed" | "kvEvents">;
 }
 
 export class World {

@@ -82,8 +82,8 @@ test.each([
 
 test("ranks need addresses of their own", () => {
   const two = ["--data-parallel-size", "2", "--kv-events-config"];
-  expect(resolve([...two, '{"endpoint":"ipc:///tmp/x"}'])).toEqual({
-    error: "--kv-events-config: endpoint: must be tcp://HOST:PORT with rank 1, because ranks cannot share ipc:///tmp/x",
+  expect(resolve([...two, '{"endpoint":"ipc:///run/x"}'])).toEqual({
+    error: "--kv-events-config: endpoint: must be tcp://HOST:PORT with rank 1, because ranks cannot share ipc:///run/x",
   });
   expect(resolve([...two, '{"replay_endpoint":"tcp://*:65535"}'])).toEqual({
     error: "--kv-events-config: replay_endpoint: tcp://*:65535 plus rank 1 is above port 65535",
@@ -99,11 +99,11 @@ test("the address of a rank follows vLLM's rule", () => {
   expect(endpointOfRank("tcp://[::1]:5557", 1)).toBe("tcp://[::1]:5558");
   expect(endpointOfRank("tcp://*:0", 3)).toBe("tcp://*:0");
   expect(endpointOfRank("inproc://cache", 1)).toBe("inproc://cache_dp1");
-  expect(endpointOfRank("ipc:///tmp/x", 1)).toBeNull();
+  expect(endpointOfRank("ipc:///run/x", 1)).toBeNull();
 });
 
 test("a wildcard, IPv6, ipc and inproc are bound, and other hosts are dialed", () => {
-  const bound = ["tcp://*:1", "tcp://[::1]:1", "ipc:///tmp/x", "inproc://x"];
+  const bound = ["tcp://*:1", "tcp://[::1]:1", "ipc:///run/x", "inproc://x"];
   expect(bound.map(isBindEndpoint)).toEqual([true, true, true, true]);
   expect(isBindEndpoint("tcp://127.0.0.1:5557")).toBe(false);
 });
