@@ -41,6 +41,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   clients: { paths: ["test/clients"], options: [] },
   services: { paths: ["test/services"], options: [] },
   fronts: { paths: ["test/fronts"], options: [], tools: ["vllm-rs"] },
+  "kv-events": { paths: ["test/kv-events"], options: [] },
   library: { paths: ["test/embed"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
   properties: {

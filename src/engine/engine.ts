@@ -260,18 +260,18 @@ export class Engine implements LiveOwner {
 
   #close(live: LiveRequest, tokens: number, how: Reason): void {
     this.#receivers.forget(live);
-    this.#batch.close(live.handle, how, tokens, this.#loop.boundaryUs);
+    const isOpen = this.#batch.close(live.handle, how, tokens, this.#loop.boundaryUs);
     if (how !== Reason.Abort || this.config.fixes?.includes("abort-counted")) live.counted(this.#batch, tokens);
     this.#closing++;
-    if (!this.#loop.idle) this.#cacheFeed?.ended(live.handle);
-    else {
+    if (this.#loop.idle) {
       this.#closing = 0;
       this.#batch.flush();
-      this.#cacheFeed?.ended(live.handle);
       this.#snapshots.hold();
       this.#adapters.hold();
       this.#loop.kick(this.#clock.now());
     }
+    // A request that the core has ended by itself may have left its slot to another.
+    if (isOpen) this.#cacheFeed?.ended(live.handle);
   }
 
   /** Lets a blocked generation be admitted. Only called by `Submission`. */
