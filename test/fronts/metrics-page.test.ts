@@ -38,10 +38,10 @@ async function pageAfterRequests(url: string): Promise<string> {
   return await (await fetch(`${url}/metrics`)).text();
 }
 
-/** Lines of vLLM's families and of HTTP, sorted. Values that are times are left out. */
+/** Lines of vLLM's families and of HTTP, sorted. Values that depend on times are left out, such as the tokens of a step. */
 function withoutTimes(page: string): readonly string[] {
   const vllm = page.split(/^(?=# HELP understudy_)/m)[0]!.split("\n");
-  const isTimed = /(_seconds_(sum|bucket)|_latency_seconds_bucket)[ {]/;
+  const isTimed = /(_seconds_(sum|bucket)|_latency_seconds_bucket|iteration_tokens_total_\w+)[ {]/;
   const lines = vllm.filter((line) => line !== "" && line !== "# EOF");
   return lines.map((line) => (isTimed.test(line) ? line.replace(/ \S+$/, "") : line)).sort();
 }

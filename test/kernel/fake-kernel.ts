@@ -25,7 +25,7 @@ export function fakeKernel(fake: FakeKernel): OpenAiKernel {
     log: () => {},
     ...fake,
     live: new LiveSettings(config as StartConfig),
-    engines: { alive: { get: () => true }, ...fake.engines },
+    engines: { alive: { get: () => true }, adapters: { byNumber: () => null }, ...fake.engines },
     time: { epochSeconds: () => 1, ...fake.time },
     chance: { nextSeed: () => 7, ...fake.chance },
     text: { canned: {}, naturalLength: () => 1000, ...text },

@@ -2,18 +2,23 @@
 import { ADAPTERS_MOST } from "../../base/core-limits.ts";
 import type { LoraRequest } from "./messages/request.ts";
 
+/** An adapter, as KV events name it. */
+type NamedAdapter = Pick<LoraRequest, "name" | "path">;
+
 export class EngineAdapters {
+  /** Adapters by number minus one. */
+  readonly #adapters: NamedAdapter[] = [];
   /** Numbers by name. A name keeps its number, because requests may still run with it. */
   readonly #numbers = new Map<string, number>();
   /** Names of the loaded adapters by the front end's ids. */
   readonly #loaded = new Map<number, string>();
 
-  /** `named`: names of adapters that have the first numbers. `onName`: called after an adapter has got a number, with all names by number minus one. */
+  /** `known`: adapters that have the first numbers. `onName`: called after an adapter has got a number, with all names by number minus one. */
   constructor(
-    named: readonly string[],
+    known: readonly NamedAdapter[],
     private readonly onName: (names: readonly string[]) => void,
   ) {
-    for (const [at, name] of named.entries()) this.#numbers.set(name, at + 1);
+    for (const adapter of known) this.#add(adapter);
   }
 
   /** Ids of the loaded adapters. */
@@ -23,22 +28,32 @@ export class EngineAdapters {
 
   /** Names of all adapters by number minus one, with those that are not loaded any more. */
   get names(): readonly string[] {
-    return [...this.#numbers.keys()];
+    return this.#adapters.map(({ name }) => name);
   }
 
   has(id: number): boolean {
     return this.#loaded.has(id);
   }
 
+  /** Returns the adapter with a number, or null if there is none. */
+  byNumber(number: number): NamedAdapter | null {
+    return this.#adapters[number - 1] ?? null;
+  }
+
   /** Loads an adapter, if it is not loaded. Returns its number, or null if there is no number left. */
-  load({ id, name }: LoraRequest): number | null {
+  load({ id, name, path }: LoraRequest): number | null {
     const known = this.#numbers.get(name);
-    if (known === undefined && this.#numbers.size >= ADAPTERS_MOST) return null;
-    const number = known ?? this.#numbers.size + 1;
+    if (known === undefined && this.#adapters.length >= ADAPTERS_MOST) return null;
     this.#loaded.set(id, name);
-    if (known !== undefined) return number;
-    this.#numbers.set(name, number);
+    if (known !== undefined) return known;
+    const number = this.#add({ name, path });
     this.onName(this.names);
+    return number;
+  }
+
+  #add(adapter: NamedAdapter): number {
+    const number = this.#adapters.push(adapter);
+    this.#numbers.set(adapter.name, number);
     return number;
   }
 

@@ -55,9 +55,9 @@ interface AttachedEngine {
 
 /** Joins the front end with all engines of a kernel. Each has its own rank. */
 function attached(kernel: EngineKernel): readonly AttachedEngine[] {
-  const { config, metrics } = kernel;
-  const named = config.models.loraModules.map(({ name }) => name);
-  const adapters = new EngineAdapters(named, (names) => metrics.renderer.name(names));
+  const { config, engines, metrics } = kernel;
+  const adapters = new EngineAdapters(config.models.loraModules, (names) => metrics.renderer.name(names));
+  engines.adapters.byNumber = (number) => adapters.byNumber(number);
   return Array.from({ length: config.dataParallelSize }, (_, index) => attachedEngine(kernel, adapters, index));
 }
 
