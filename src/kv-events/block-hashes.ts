@@ -76,11 +76,13 @@ export class BlockHasher {
   }
 }
 
-const SHA256 = new Bun.CryptoHasher("sha256");
+/** Created at the first use, because Node reads this file too, for the names of the algorithms. */
+let hasher: Bun.CryptoHasher | null = null;
 
 function sha256(input: Buffer): Buffer {
+  hasher ??= new Bun.CryptoHasher("sha256");
   // digest() also resets the hasher.
-  return SHA256.update(input).digest();
+  return hasher.update(input).digest();
 }
 
 /** A hash as events have it: an integer of 64 bits, or all bytes. */
