@@ -3,13 +3,10 @@
  * Source: vLLM 0.33.0 `vllm/utils/hashing.py`, `vllm/v1/core/kv_cache_utils.py`.
  */
 import { canonicalCbor } from "./cbor.ts";
+import type { HashAlgorithm } from "./hash-algorithms.ts";
 import type { HashInput } from "./hash-input.ts";
 import { pickled } from "./pickle.ts";
 import { xxh3Digest } from "./xxh3.ts";
-
-/** Values of `--prefix-caching-hash-algo`. */
-export const HASH_ALGORITHMS = ["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] as const;
-export type HashAlgorithm = (typeof HASH_ALGORITHMS)[number];
 
 /** Seed of the SHA-256 algorithms if PYTHONHASHSEED is not set. The others then draw one. */
 export const DEFAULT_HASH_SEED = "vllm-none-hash";
@@ -76,13 +73,11 @@ export class BlockHasher {
   }
 }
 
-/** Created at the first use, because Node reads this file too, for the names of the algorithms. */
-let hasher: Bun.CryptoHasher | null = null;
+const SHA256 = new Bun.CryptoHasher("sha256");
 
 function sha256(input: Buffer): Buffer {
-  hasher ??= new Bun.CryptoHasher("sha256");
   // digest() also resets the hasher.
-  return hasher.update(input).digest();
+  return SHA256.update(input).digest();
 }
 
 /** A hash as events have it: an integer of 64 bits, or all bytes. */

@@ -1,6 +1,6 @@
 /** Configuration of published KV events, as `--kv-events-config` has it. Source: vLLM 0.33.0 `vllm/config/kv_events.py`. */
 import { zmtpAddress } from "../wire/zmtp/endpoint.ts";
-import type { HashAlgorithm } from "./block-hashes.ts";
+import type { HashAlgorithm } from "./hash-algorithms.ts";
 import type { KvEventsProfile } from "./profiles.ts";
 
 /** Names and values are those of vLLM, because `GET /kv_event_sources` shows them. */

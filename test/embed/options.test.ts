@@ -107,6 +107,7 @@ const POOL = [
     "EQUAL_PROGRESS",
     "scheduled",
     "B*",
+    "output-lost@3",
     "16",
   ],
 ];

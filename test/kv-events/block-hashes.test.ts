@@ -1,7 +1,8 @@
 /** Compares block hashes with recorded hashes of vLLM 0.33.0's functions, and of the libraries that it calls. */
 import { expect, test } from "bun:test";
-import { BlockHasher, extraKeysOf, type HashAlgorithm, low64 } from "../../src/kv-events/block-hashes.ts";
+import { BlockHasher, extraKeysOf, low64 } from "../../src/kv-events/block-hashes.ts";
 import { canonicalCbor } from "../../src/kv-events/cbor.ts";
+import type { HashAlgorithm } from "../../src/kv-events/hash-algorithms.ts";
 import type { HashInput } from "../../src/kv-events/hash-input.ts";
 import { pickled } from "../../src/kv-events/pickle.ts";
 import { xxh3Digest } from "../../src/kv-events/xxh3.ts";
