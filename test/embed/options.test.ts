@@ -112,7 +112,7 @@ const POOL = [
   ],
 ];
 /** Options that the library accepts only as texts. */
-const TEXT_ONLY = ["kv-transfer-time", "tool-arguments"];
+const TEXT_ONLY = ["kv-transfer-time", "tool-arguments", "front-faults"];
 
 const without = (name: string) => setup(neededBy(name));
 const shown = (value: unknown) => Bun.inspect(value, { depth: 9 });
