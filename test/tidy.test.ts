@@ -81,6 +81,7 @@ test("circles are found through any number of files, but not through types or la
 const TWICE: Readonly<Record<string, string>> = {
   createEngine: "one per entry of the package: browsers have no files to read the core from",
   createServer: "one per entry of the package: Bun serves in its own process, Node starts one",
+  startFront: "as createServer",
   withServer: "as createServer",
   Engine: "the package's name for the engine, and the engine that it wraps",
   Server: "a server that the package has started, and the interface of a server over the kernel",

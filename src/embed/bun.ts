@@ -6,6 +6,7 @@ export { type Cancel, type Clock, WallClock } from "../base/clock.ts";
 export { VirtualClock } from "../base/virtual-clock.ts";
 export { Finish } from "../engine/interface/types.ts";
 export { Engine } from "./engine.ts";
+export { startFront } from "./front-in-process.ts";
 export { latencies } from "./latencies.ts";
 export { createEngine } from "./package-files.ts";
 export { createServer };

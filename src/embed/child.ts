@@ -2,8 +2,10 @@
 
 import { ignoreClosedOutput } from "../base/output.ts";
 import type { AskedRequest } from "./answers.ts";
+import type { FrontOptions, RunningFront } from "./front.ts";
+import { startRunningFront } from "./front-in-process.ts";
 import { deferred, type OpenPromise, type Running, type ServerCall } from "./server.ts";
-import type { ChildReport, ChildRequest } from "./server-child.ts";
+import type { ChildReport, ChildRequest, ServerUrls } from "./server-child.ts";
 import { startServer } from "./server-in-process.ts";
 
 const servers = new Map<string, Running>();
@@ -19,14 +21,15 @@ function report(server: string, what: ChildReport): void {
 async function answer(server: string, { call, args }: ChildRequest): Promise<unknown> {
   if (call === "start") {
     const running = await startServer(args[0] as object);
-    servers.set(server, running);
-    void running.ended.then((why) => {
-      if (why !== null) report(server, { ended: why.message });
-    });
-    return { url: running.url, metricsUrl: running.metricsUrl };
+    return kept(server, running);
+  }
+  if (call === "startFront") {
+    const running = await startRunningFront(args[0] as FrontOptions);
+    return { ...kept(server, running), frontUrl: running.frontUrl };
   }
   const running = servers.get(server);
   if (running === undefined) return undefined;
+  if (call === "frontOutput") return (running as RunningFront).frontOutput();
   if (call !== "close") {
     const given = args.map((argument) => predicateOf(server, argument) ?? argument) as never;
     return running.call(call as ServerCall, ...given);
@@ -34,6 +37,15 @@ async function answer(server: string, { call, args }: ChildRequest): Promise<unk
   servers.delete(server);
   await running.close();
   return undefined;
+}
+
+/** Keeps a running server for later calls, and reports its end. Returns its URLs. */
+function kept(server: string, running: Running): ServerUrls {
+  servers.set(server, running);
+  void running.ended.then((why) => {
+    if (why !== null) report(server, { ended: why.message });
+  });
+  return { url: running.url, metricsUrl: running.metricsUrl };
 }
 
 /** Makes a function that asks the parent process to call a predicate, because functions cannot be sent. */

@@ -2,6 +2,7 @@
 
 import type { AskedRequest } from "./answers.ts";
 import type { ChildLine, LinkListener } from "./child-link.ts";
+import { type Front, type FrontOptions, frontOf, type RunningFront } from "./front.ts";
 import type { ServerOptions } from "./option-types.ts";
 import { deferred, type OpenPromise, type Running, type Server, StartingServer } from "./server.ts";
 
@@ -50,6 +51,10 @@ export function createServer(options: ServerOptions = {}): Server {
   return new StartingServer(new Remote(link).start(options));
 }
 
+/** Starts a front end with our engine behind it. Rejects with a TypeError for wrong options, and if it does not become ready. */
+export const startFront = async (options: FrontOptions): Promise<Front> =>
+  frontOf(await new Remote(childLink()).startFront(options));
+
 /** A server in the child process. */
 class Remote implements LinkListener {
   readonly #link: ChildLine;
@@ -64,7 +69,18 @@ class Remote implements LinkListener {
   }
 
   async start(options: ServerOptions): Promise<Running> {
-    const listening = (await this.#call("start", [options])) as ServerUrls;
+    return this.#running((await this.#call("start", [options])) as ServerUrls);
+  }
+
+  async startFront(options: FrontOptions): Promise<RunningFront> {
+    const urls = (await this.#call("startFront", [options])) as ServerUrls & { readonly frontUrl: string };
+    return Object.assign(this.#running(urls), {
+      frontUrl: urls.frontUrl,
+      frontOutput: () => this.#call("frontOutput", []) as Promise<string>,
+    });
+  }
+
+  #running({ url, metricsUrl }: ServerUrls): Running {
     const { promise } = this.#ended;
     let heard: typeof promise | null = null;
     const whileHeard = () => {
@@ -72,7 +88,7 @@ class Remote implements LinkListener {
       return promise.finally(() => this.#link.wait(-1));
     };
     return {
-      ...listening,
+      ...{ url, metricsUrl },
       get ended() {
         heard ??= whileHeard();
         return heard;

@@ -1,7 +1,7 @@
 /** Exports of servers in Node, also if a test runner makes Node look like a browser. */
 
 import type { ServerOptions } from "./option-types.ts";
-import { createServer } from "./server-child.ts";
+import { createServer, startFront } from "./server-child.ts";
 import { type TestWithServer, withServerOf } from "./with-server.ts";
 
 export type { ClientGeneration, ClientRequest } from "../kernel/client-request.ts";
@@ -15,10 +15,11 @@ export type {
   TextMatch,
   TextTests,
 } from "./answers.ts";
+export type { Front, FrontEngine, FrontOptions } from "./front.ts";
 export type { GenerationConfig, LoraAdapter, ServerOptions } from "./option-types.ts";
 export type { MetricsPage, Server, ServerState, WaitOptions } from "./server.ts";
 export type { ServerTest, TestWithServer } from "./with-server.ts";
-export { createServer };
+export { createServer, startFront };
 
 /**
  * For the tests of a process, whatever runs them: `test("…", withServer({ timing: "none" })(async (server) => { … }))`. They

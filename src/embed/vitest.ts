@@ -1,7 +1,8 @@
-/** Entry of `import … from "llm-understudy/vitest"`: a server as a fixture for `test.extend`. */
+/** Entry of `import … from "llm-understudy/vitest"`: a server, or a front end of vLLM, as a fixture for `test.extend`. */
+import { type Front, type FrontOptions, sharedFront } from "./front.ts";
 import type { ServerOptions } from "./option-types.ts";
 import type { Server } from "./server.ts";
-import { createServer } from "./server-child.ts";
+import { createServer, startFront } from "./server-child.ts";
 import { amend, sharedServer } from "./with-server.ts";
 
 /** The part of Vitest's test context that the fixture reads. */
@@ -44,6 +45,27 @@ export function serverFixture(options: ServerOptions = {}) {
       const error = task.result?.errors?.[0];
       if (error === undefined) return;
       amend(error, await server.timeline().catch(({ message }: Error) => message));
+    });
+  };
+}
+
+/** Characters of a front end's output that the error of a failed test gets. */
+const LAST_WORDS = 2000;
+
+/**
+ * Makes a fixture: `test.extend({ front: frontFixture({ command: ["vllm-rs", "serve", "/models/small"] }) })`. All tests of a
+ * worker with these options share one front end and its engine, which comes to rest between them. If a test fails, its error
+ * ends with the newest output of the front end.
+ */
+export function frontFixture(options: FrontOptions) {
+  // Destructured, because Vitest reads the names of the parameters from the function's source text.
+  return async ({ task }: VitestContext, use: (front: Front) => Promise<void>): Promise<void> => {
+    await sharedFront(startFront, options).lend(async (front) => {
+      await use(front);
+      const error = task.result?.errors?.[0];
+      if (error === undefined) return;
+      const output = await front.output().catch(({ message }: Error) => message);
+      amend(error, `the front end printed:\n${output.slice(-LAST_WORDS)}`);
     });
   };
 }

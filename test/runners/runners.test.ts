@@ -159,6 +159,18 @@ shared("a test that fails", async (server) => {
 });
 `;
 
+/** Tests in Vitest with a front end, which a stub stands for. */
+const FRONT = `import { expect, test as base } from "vitest";
+import { frontFixture } from "llm-understudy/vitest";
+const command = ${JSON.stringify([process.execPath, `${root}test/cli/front/stub-front.ts`, "serve", "m"])};
+const test = base.extend({ front: frontFixture({ command, engine: { timing: "none" } }) });
+for (const name of ["first", "second"])
+  test(\`the \${name} test with a front end\`, async ({ front }) => {
+    expect(await front.output()).toContain("ready to accept requests");
+    expect(await front.engine.idle()).toMatchObject({ running: 0 });
+  });
+`;
+
 /** The ten lines of the documentation that run a client against disturbed streams. The sample uses two faults. */
 const STRESS = /```ts\n(import \{ expect, test \} from "vitest";[\s\S]*?)```/
   .exec(readFileSync(`${root}docs/how-to/tests.md`, "utf8"))![1]!
@@ -217,6 +229,7 @@ test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const)
     await Bun.write(join(folder, runner.file("forgets")), runner.head + BODY + FORGETS);
     const sharing = runner.head + (runner.shared ?? SHARED) + BODY;
     await Bun.write(join(folder, runner.file("shares")), sharing + SHARES);
+    if (runner.typed === "vitest") await Bun.write(join(folder, runner.file("front")), FRONT);
     if (runner.typed !== undefined) {
       await writeClient(folder);
       await Bun.write(join(folder, "stress.test.ts"), STRESS.replace('"vitest"', `"${runner.typed}"`));
@@ -229,7 +242,8 @@ test.each(chosen.map((entry) => [entry.node, entry.runner.name, entry] as const)
     const { code, out, err } = await run(command, folder, runner.env, 120_000);
     expect({ code, output: code === 0 ? "" : out + err }).toEqual({ code: 0, output: "" });
     figure(`Node ${node}, ${name}`, Math.round((performance.now() - began) / 100) / 10);
-    for (const name of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(name)));
+    for (const name of ["closes", "forgets", "shares", "front"])
+      rmSync(join(folder, runner.file(name)), { force: true });
     rmSync(join(folder, "stress.test.ts"), { force: true });
     await Bun.write(join(folder, runner.file("fails")), sharing + FAILS);
     const failed = await run(command, folder, runner.env, 120_000);

@@ -10,6 +10,12 @@ export const frontOptions = inGroup("", {
     default: "10m",
     about: "Longest time until the front end is ready. It is then ended, and the exit code is 1.",
   },
+  "free-port": {
+    ...onlyOn,
+    default: "off",
+    about:
+      "Add --host 127.0.0.1 and a free --port to COMMAND if they are missing, for tests. --ready-file has the URL.",
+  },
   "ready-file": {
     ...freeText("FILE", "the path of a file"),
     default: "none",

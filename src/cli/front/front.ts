@@ -30,7 +30,10 @@ export async function runFront(argv: readonly string[]): Promise<void> {
   if (given.length === 0) return refuse("needs a front end after --, as in understudy front -- vllm-rs serve MODEL");
   const ofEngine = flagsIn(rest);
   if (ofEngine.has("role")) return refuse("--role: is always vllm-engine here");
-  const front = frontCommand(given, ofEngine, { rpc: await freePort(), http: null });
+  const front = frontCommand(given, ofEngine, {
+    rpc: await freePort(),
+    http: values["free-port"] ? await freePort() : null,
+  });
   if ("error" in front) return refuse(front.error);
   const why = whyNotStartable(given[0]!);
   if (why !== null) return refuse(why);

@@ -45,6 +45,14 @@ test.each(["rust", "python"])("a %s front end and the engine start and end toget
   rmSync(folder, { recursive: true });
 });
 
+test("--free-port gives the front end a port, which the ready line has", async () => {
+  const words = front("--free-port", "--", process.execPath, stub, "serve", "m");
+  const started = await startProgram(words, (output) => output.includes("front: ready"));
+  const url = /ready at (\S+);/.exec(started.output())![1]!;
+  expect(await (await fetch(url)).json()).toContain(new URL(url).port);
+  expect(await started.stop("SIGINT")).toBe(130);
+});
+
 test("if the front end ends by itself, the engine ends, and the exit code is the front end's", async () => {
   const port = freePort();
   const started = await startProgram(front("--", ...command(port)), (output) => output.includes("front: ready"));

@@ -26,7 +26,10 @@ if (mode !== "silent") {
     hostname: "127.0.0.1",
     port: Number(flag("port")),
     fetch: ({ url }) => {
-      if (new URL(url).pathname === "/end") process.exit(9);
+      const { pathname } = new URL(url);
+      if (pathname === "/end") process.exit(9);
+      if (pathname === "/v1/models") return Response.json({ data: [{ id: "m" }] });
+      if (pathname === "/v1/completions") return Response.json({ usage: { completion_tokens: 8 } });
       return Response.json(process.argv.slice(2));
     },
   });
