@@ -66,7 +66,7 @@ export class History {
     private readonly heldMost = HELD_MOST,
   ) {}
 
-  /** Adds a well-formed page in text format 0.0.4. `atS`: its time in seconds, which must rise for each target. */
+  /** Adds a well-formed page in text format 0.0.4, or in OpenMetrics, which ends with `# EOF`. `atS`: its time in seconds, which must rise for each target. */
   add(target: ScrapeTarget, page: string, atS: number): void {
     const known = this.#series.get(target.job + target.instance)?.size ?? 0;
     const scraped = this.#add(target, page, atS);
@@ -103,6 +103,7 @@ export class History {
     const series = this.#series.get(key) ?? new Map<string, Series>();
     this.#series.set(key, series);
     const labels = `job="${escaped(job)}",instance="${escaped(instance)}"`;
+    const isOpenMetrics = page.endsWith("# EOF\n");
     let help: string | undefined;
     let family = "";
     let samples = 0;
@@ -110,10 +111,12 @@ export class History {
       const end = page.indexOf("\n", at);
       const line = page.slice(at, end);
       at = end + 1;
-      if (line.startsWith("# HELP ")) help = line.slice(line.indexOf(" ", 7) + 1).replaceAll('"', '\\"');
-      else if (line.startsWith("# TYPE ")) {
+      if (line.startsWith("# HELP ")) {
+        const written = line.slice(line.indexOf(" ", 7) + 1);
+        help = isOpenMetrics ? written : written.replaceAll('"', '\\"');
+      } else if (line.startsWith("# TYPE ")) {
         const [name, type] = line.slice(7).split(" ");
-        family = this.#family(name!, type!, help);
+        family = isOpenMetrics ? this.#declared(name!, type!, help) : this.#family(name!, type!, help);
         help = undefined;
       } else if (line !== "" && !line.startsWith("#")) {
         const space = line.lastIndexOf(" ");
@@ -136,9 +139,11 @@ export class History {
     const total = type === "counter" && name.endsWith("_total");
     const family = total ? name.slice(0, -"_total".length) : name;
     const known = TYPES.includes(type) && (type !== "counter" || total);
-    if (!this.#families.has(family)) {
-      this.#families.set(family, { type: known ? type : "unknown", help, metrics: new Map() });
-    }
+    return this.#declared(family, known ? type : "unknown", help);
+  }
+
+  #declared(family: string, type: string, help: string | undefined): string {
+    if (!this.#families.has(family)) this.#families.set(family, { type, help, metrics: new Map() });
     return family;
   }
 

@@ -28,6 +28,32 @@ const pageLines = (history: History) =>
     .split("\n")
     .filter((line) => !/^(# TYPE )?(up|scrape_\w+)[ {]/.test(line));
 
+test("a page in OpenMetrics, as vLLM's front end in Rust has it, keeps its names, types and help texts", () => {
+  const page = (count: number) => `# HELP x:tokens So \\"called\\".
+# TYPE x:tokens counter
+x:tokens_total{model="m"} ${count}
+# HELP t Seconds.
+# TYPE t histogram
+t_sum{model="m"} 0.5
+t_count{model="m"} ${count}
+t_bucket{le="+Inf",model="m"} ${count}
+# EOF
+`;
+  const history = new History(memorySpool());
+  history.add(A, page(1), 15);
+  const m = 'job="vllm",instance="a:8000",model="m"';
+  expect(pageLines(history).join("\n")).toBe(`# HELP x:tokens So \\"called\\".
+# TYPE x:tokens counter
+x:tokens_total{${m}} 1 15
+# HELP t Seconds.
+# TYPE t histogram
+t_sum{${m}} 0.5 15
+t_count{${m}} 1 15
+t_bucket{${m.replace("model", 'le="+Inf",model')}} 1 15
+# EOF
+`);
+});
+
 test("counters, creation times, histograms, summaries, help texts and unusual numbers are converted", () => {
   const page = (count: number) => `# HELP x:tokens_total So "called" tokens\\n.
 # TYPE x:tokens_total counter
