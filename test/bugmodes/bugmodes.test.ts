@@ -186,6 +186,7 @@ describe("on the command line", () => {
     ["--bug recomputed-hits --no-enable-prefix-caching", ["--bug recomputed-hits", "--enable-prefix-caching"]],
     ["--bug stale-gauges --allow-metrics false", ["--bug stale-gauges", "nv_trt_llm_request_metrics"]],
     ["--bug stuck-kv-usage --metrics-profile vllm-0.8", ["vllm:kv_cache_usage_perc"]],
+    ["--bug duplicate-series --metrics-profile vllm-rs", ["a --metrics-profile with creation times"]],
     ["--bug counter-gauge --disable-log-stats", ["vllm:num_preemptions_total"]],
     [
       "--bug failures-succeed --metrics-config counter_latencies=false",

@@ -2,6 +2,7 @@
 
 import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
 import type { BugName } from "../config/bug-names.ts";
+import { RUST } from "../config/metrics-profiles.ts";
 import type { MetricsSource } from "../config/metrics-source.ts";
 import { FAILURE_REASONS, ModelWord } from "../ensemble/model-numbers.ts";
 import type { Identity } from "../rows/identity.ts";
@@ -202,6 +203,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
       ...row,
       created: (...at) => [...(created?.(...at) ?? []), ...(created?.(...at) ?? [])],
     }),
+    lacks: ({ metrics }) => (metrics.profile === RUST ? "a --metrics-profile with creation times" : undefined),
   },
   "fraction-blocks": {
     thread: "a proposal for the endpoint picker of the Gateway API",

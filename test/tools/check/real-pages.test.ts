@@ -65,6 +65,15 @@ describe("pages of real servers", () => {
     expect(ids(after!, "held").length).toBeGreaterThan(40);
   });
 
+  test("a gauge named like a counter is found in OpenMetrics, too", () => {
+    const page = readFileSync(new URL("../../conformance/recorded/vllm-rs-0.33-idle.txt", import.meta.url), "utf8");
+    const gauge = page.replace(
+      /# HELP vllm:num_preemptions .*\n# TYPE .* counter\n/,
+      "# TYPE vllm:num_preemptions_total gauge\n",
+    );
+    expect(ids(checkScrapes([gauge]), "violated")).toEqual(["G18"]);
+  });
+
   test("vLLM's API server breaks no law after steps of three tokens, refusals, failures and disconnects", () => {
     const page = new URL("../../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
     const served = { maxNumSeqs: 64, maxModelLen: 1024, numSpeculativeTokens: 2 };

@@ -213,8 +213,9 @@ export const general = [
     looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
     check: (c) =>
       families(c).flatMap(({ name, type, samples }): Mismatch[] => {
-        if (c.look.exposition.format === "openmetrics") return [];
         const counter = type === "counter";
+        // In OpenMetrics, the family of a counter has the name without the ending.
+        if (counter && c.look.exposition.format === "openmetrics") return [];
         const total = /_total$/.test(c.look.page.toPageNames(name));
         if (type === "untyped" || counter === total || samples.length === 0) return [];
         const known = counter
