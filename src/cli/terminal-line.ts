@@ -2,15 +2,12 @@
 import { printable } from "../base/printable.ts";
 
 export class TerminalLine {
-  readonly isTerminal: boolean;
   #shown = false;
 
   constructor(
-    isTerminal = process.stderr.isTTY === true,
+    readonly isTerminal = process.stderr.isTTY === true,
     private readonly write: (text: string) => void = (text) => process.stderr.write(text),
-  ) {
-    this.isTerminal = isTerminal;
-  }
+  ) {}
 
   /** Replaces the text of the line. Escapes control characters. */
   show(line: string): void {

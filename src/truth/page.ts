@@ -26,7 +26,6 @@ const TEXT_HEAD_WORDS = 3;
 const encoder = new TextEncoder();
 
 export class Page {
-  readonly words: Float64Array<ArrayBuffer>;
   readonly #bytes: Uint8Array;
   used = 0;
   /** Numbers of runs, steps and requests in the page, so that the rows of a lost page can be counted. */
@@ -34,8 +33,7 @@ export class Page {
   steps = 0;
   requests = 0;
 
-  constructor(words = new Float64Array(PAGE_WORDS)) {
-    this.words = words;
+  constructor(readonly words = new Float64Array(PAGE_WORDS)) {
     this.#bytes = new Uint8Array(words.buffer);
   }
 

@@ -32,18 +32,15 @@ const REST: EnginePoll = { utilization: 0, aliveUs: 0, busyUs: 0 };
 
 /** Measures the machine's CPU use between two samples. */
 export class HostSampler {
-  readonly #read: (file: string) => string;
   #cpu: readonly [busy: number, idle: number] = [0, 0];
 
   /** `read` returns a file of /proc, or throws. */
-  constructor(read: (file: string) => string = (file) => readFileSync(`/proc/${file}`, "latin1")) {
-    this.#read = read;
-  }
+  constructor(private readonly read: (file: string) => string = (file) => readFileSync(`/proc/${file}`, "latin1")) {}
 
   /** Takes a sample. All values are 0 without /proc, as in the real server. */
   take(): Host {
     try {
-      const [, user, nice, system, idle, iowait, irq, softirq, steal] = this.#read("stat")
+      const [, user, nice, system, idle, iowait, irq, softirq, steal] = this.read("stat")
         .slice(0, 400)
         .split("\n", 1)[0]!
         .split(/\s+/)
@@ -51,7 +48,7 @@ export class HostSampler {
       const [busyTicks, idleTicks] = [user! + nice! + system! + irq! + softirq! + steal!, idle! + iowait!];
       const [busy, rest] = [busyTicks - this.#cpu[0], idleTicks - this.#cpu[1]];
       this.#cpu = [busyTicks, idleTicks];
-      const memory = this.#read("meminfo");
+      const memory = this.read("meminfo");
       const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(memory)![1]) * 1024;
       const memoryTotalBytes = bytes("MemTotal");
       return {

@@ -74,19 +74,16 @@ export class GapCounts {
 export class ChunkKeeper {
   /** Number of requests whose gaps are only counted. */
   folded = 0;
-  readonly #most: number;
   #kept = 0;
   #itl: GapCounts | null = null;
   #icl: GapCounts | null = null;
 
-  constructor(most = CHUNKS_KEPT) {
-    this.#most = most;
-  }
+  constructor(private readonly most = CHUNKS_KEPT) {}
 
   /** Returns the record to keep, with or without its chunk times. */
   keep(record: RequestRecord): RequestRecord {
     this.#kept += gapsOf(record);
-    if (this.#kept <= this.#most) return record;
+    if (this.#kept <= this.most) return record;
     this.#itl ??= new GapCounts();
     this.#icl ??= new GapCounts();
     this.#count(record);

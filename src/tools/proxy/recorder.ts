@@ -98,7 +98,6 @@ export class RecordedAnswer {
 
 export class Recorder {
   readonly #folder: RecordFolder;
-  readonly #say: (line: string) => void;
   readonly #asked = new Map<string, number>();
   #bytes = 0;
   #full = false;
@@ -107,9 +106,11 @@ export class Recorder {
    * Creates the folder if it is missing. Throws the system's error if that fails, and a `UserError` if it has records, with
    * which the new ones would be mixed.
    */
-  constructor(folder: string, say: (line: string) => void) {
+  constructor(
+    folder: string,
+    private readonly say: (line: string) => void,
+  ) {
     this.#folder = new RecordFolder(folder, say);
-    this.#say = say;
   }
 
   /** Writes the exchange. `broken`: true if the server closed early. Reports an exchange that cannot be written; never throws. */
@@ -125,14 +126,12 @@ export class Recorder {
     const text = `${JSON.stringify({ match: { path, body: asked, nth }, answer: { recorded } })}\n`;
     const bytes = Buffer.byteLength(text);
     if (unfit !== null || bytes > FILE_BYTES) {
-      this.#say(`not recorded: ${path}, ${unfit ?? TOO_LONG}`);
+      this.say(`not recorded: ${path}, ${unfit ?? TOO_LONG}`);
       return;
     }
     this.#full = this.#folder.count === FILES_MOST || this.#bytes + bytes > FOLDER_BYTES;
     if (this.#full) {
-      this.#say(
-        `nothing more is recorded: a folder of fixtures has ${FILES_MOST} files, ${FOLDER_BYTES} bytes at most`,
-      );
+      this.say(`nothing more is recorded: a folder of fixtures has ${FILES_MOST} files, ${FOLDER_BYTES} bytes at most`);
       return;
     }
     if (!this.#folder.write(text)) return;
@@ -143,7 +142,7 @@ export class Recorder {
   /** Reports an exchange that the client ended early. It is not recorded, because the record would show a server that closed. */
   skip({ method, target }: ForwardedRequest): void {
     if (method === "POST")
-      this.#say(`not recorded: ${pathOf(target)}, the client left or a plan ended the answer early`);
+      this.say(`not recorded: ${pathOf(target)}, the client left or a plan ended the answer early`);
   }
 
   /** Reports the exchanges that could not be written. Call it at the end. */

@@ -63,12 +63,9 @@ export interface AnswerParts {
 export class JsonParts implements AnswerParts {
   bytes = 0;
   readonly parts: Uint8Array[] = [];
-  readonly areShared: boolean;
   #text = "";
 
-  constructor(areShared = false) {
-    this.areShared = areShared;
-  }
+  constructor(readonly areShared = false) {}
 
   /** Returns the parts of a text that many clients ask for. */
   static of(text: string): JsonParts {
