@@ -1,10 +1,10 @@
-/** Adds up the truth logs of several workers per engine, so that a bench can compare them with the metrics. */
+/** Adds up the truth logs of several workers per engine, so that they can be compared with the metrics. */
 import { existsSync, readFileSync } from "node:fs";
 import type { DiedLine, HeaderLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
 import { fileOfWorker } from "../../src/truth/worker-file.ts";
 
 /** The counters of one engine that both the logs and the metrics have. */
-export const COUNTERS = ["stop", "length", "outputTokens", "promptTokens", "cachedTokens", "steps"] as const;
+const COUNTERS = ["stop", "length", "outputTokens", "promptTokens", "cachedTokens", "steps"] as const;
 export type EngineCounters = Readonly<Record<(typeof COUNTERS)[number], number>>;
 
 /** One worker process from its start to its end. A killed worker is followed by another life with the same number. */
@@ -68,9 +68,9 @@ function lifeOf(file: string, worker: number): Life {
   return { worker, died: last, rows, aborts: last.outcomes.abort, written, counted };
 }
 
-/** Returns the sums over all lives, by engine. */
-export function totalsOf(lives: readonly Life[], which: "written" | "counted"): Map<number, EngineCounters> {
+/** Returns the sums of the counted values over all lives, by engine. */
+export function totalsOf(lives: readonly Life[]): Map<number, EngineCounters> {
   const totals = new Map<number, EngineCounters>();
-  for (const life of lives) for (const [engine, counted] of life[which]) addTo(totals, engine, counted);
+  for (const life of lives) for (const [engine, counted] of life.counted) addTo(totals, engine, counted);
   return totals;
 }

@@ -1,5 +1,5 @@
 /**
- * Loads a server with several workers while clients leave and a worker is killed. Scrapes on new connections run all the time.
+ * Loads a server with several workers while clients leave and a worker is killed with SIGKILL. Scrapes on new connections run all the time.
  * Returns the metrics, the clients' list of outcomes, and the sums over the truth logs, which must agree.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -12,8 +12,6 @@ export interface Plan {
   readonly workers: number;
   readonly requests: number;
   readonly concurrency: number;
-  /** True if a worker is killed with SIGKILL once half of the requests have begun. */
-  readonly kill: boolean;
 }
 
 /** The end of a request for its client: answered, left by the client, refused, or broken off by the server. */
@@ -69,7 +67,7 @@ export function fallen(before: Scrape, after: Scrape): string[] {
   });
 }
 
-export async function workersRun({ workers, requests, concurrency, kill }: Plan): Promise<Outcome> {
+export async function workersRun({ workers, requests, concurrency }: Plan): Promise<Outcome> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-workers-"));
   try {
     const file = join(folder, "truth.jsonl");
@@ -77,7 +75,7 @@ export async function workersRun({ workers, requests, concurrency, kill }: Plan)
     const pids = /workers +\d+ processes: ([\d, ]+)/.exec(server.output())![1]!.split(", ").map(Number);
     const load = new Load(server.url);
     const watched = watch(server.url, load);
-    const killAt = kill ? Math.floor(requests / 2) : Number.POSITIVE_INFINITY;
+    const killAt = Math.floor(requests / 2);
     let next = 0;
     const client = async () => {
       while (next < requests) {
@@ -91,14 +89,14 @@ export async function workersRun({ workers, requests, concurrency, kill }: Plan)
     const { scrapes, fell, before } = await watched;
     const last = await atRest(server.url);
     // The worker that replaces the killed one writes the last line of its log only once it serves.
-    if (kill) await Bun.sleep(SUCCESSOR_MS);
+    await Bun.sleep(SUCCESSOR_MS);
     const exitCode = await server.stop();
     const lives = livesOf(file, workers);
     return {
       ...{ endings: load.endings, complete: load.complete, scrapes: scrapes + 1, lives, exitCode },
       output: server.output(),
       ...{ fell: [...fell, ...fallen(before, last)], last },
-      ...{ shown: shownBy(last), counted: totalsOf(lives, "counted") },
+      ...{ shown: shownBy(last), counted: totalsOf(lives) },
     };
   } finally {
     rmSync(folder, { recursive: true });
