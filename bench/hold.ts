@@ -10,16 +10,17 @@
  *
  * All rows without their own flags share one server. After each row the server gets a few seconds to free its memory, and the
  * bench reports the rest. A row that exceeds its bound is measured twice more, and the median of the three counts. At the end,
- * ten rows run at once. If a garbage collection falls into the time (by the runtime's log), the gap may be 25 ms longer.
+ * ten rows run at once. If a garbage collection falls into the time (by the runtime's log), the gap may be 25 ms longer. After
+ * a client that reads nothing has left, the server may not answer more of its requests.
  */
 import { connect } from "node:net";
-import { bars, options, save, table } from "./lib/bench.ts";
-import { chat, longestGapMs, read, sameChat } from "./lib/client.ts";
+import { bars, note, options, save, table } from "./lib/bench.ts";
+import { chat, longestGapMs, Page, read, sameChat } from "./lib/client.ts";
 import { Collections } from "./lib/collections.ts";
 import { AROUND_MS, gapsBeside, measureRows, noteGap, type StreamingServer } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { attack } from "./lib/http2-attacks.ts";
-import { type RunningServer, residentMb, serve, start } from "./lib/servers.ts";
+import { type RunningServer, residentMb, serve, start, withCpu } from "./lib/servers.ts";
 import { capture, startLoop } from "./stream/capture.ts";
 
 const { streams: count, before } = options({ streams: 50, before: "", rows: "" }, ["--server"]);
@@ -35,6 +36,9 @@ const LOOK_MS = 100;
 const EARLIER_MOST_MS = 120_000;
 /** Time for which a client that does not read stays connected. */
 const UNREAD_MS = 5000;
+/** After such a client has left, the bench waits `GRACE_MS`, then counts answers and CPU time during `AFTER_MS`. */
+const GRACE_MS = 200;
+const AFTER_MS = 2000;
 const SLOWER_BAR = 1.5;
 const MOST_BAR_MB = 600;
 const BACK_BAR_MB = 50;
@@ -95,6 +99,15 @@ async function send({ port }: RunningServer, row: HoldRow, body: string, signal:
   return { ...answers, ms: performance.now() - from };
 }
 
+/** Returns the number of answers to a client that has left, and the CPU time of the server in percent of a core. */
+async function afterLeaving(server: RunningServer, { path }: HoldRow) {
+  const answered = async () => (await Page.of(server.port)).value("http_requests_total", `handler="${path}"`) || 0;
+  await Bun.sleep(GRACE_MS);
+  const before = await answered();
+  const { us } = await withCpu(server, () => Bun.sleep(AFTER_MS));
+  return { answered: (await answered()) - before, cpuPercent: us / (AFTER_MS * 10) };
+}
+
 async function startLogged(name: string, more: readonly string[]): Promise<StreamingServer> {
   const collections = new Collections(name);
   return { server: await serve([...flags, ...more], collections.start), collections, streams };
@@ -136,9 +149,10 @@ async function measure(row: HoldRow, isRepeated: boolean) {
   const body = row.body();
   const act = () => send(logged.server, row, body);
   const alone = await act();
+  const left = row.pipelined === "unread" ? await afterLeaving(logged.server, row) : null;
   const earlierMs = isRepeated ? null : await earlierMsOf(row, body);
   const { acted, ...seen } = await duringStreams(logged, alone.ms, act);
-  return { name: row.name, alone, beside: acted, earlierMs, ...seen };
+  return { name: row.name, alone, left, beside: acted, earlierMs, ...seen };
 }
 
 /** Sends the ten rows at once. */
@@ -172,6 +186,11 @@ table(`during ${count} streams of a token every ${PERIOD_MS} ms`, [
 for (const row of found) noteGap(row.name, row, again[row.name]);
 for (const { name, alone, earlierMs } of found)
   if (earlierMs !== null) bars([`${name}: time alone / that at --before`, alone.ms / earlierMs, SLOWER_BAR, "x"]);
+for (const { name, left } of found) {
+  if (left === null) continue;
+  bars([`${name}: requests answered after the client has left`, left.answered, 0, ""]);
+  note(`CPU from ${GRACE_MS / 1000} s after the client has left: ${left.cpuPercent.toFixed(1)} %`);
+}
 if (atOnce !== null) noteGap("ten rows at once", atOnce);
 const all = [...found, ...(atOnce === null ? [] : [atOnce])];
 bars(
