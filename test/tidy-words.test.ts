@@ -84,8 +84,8 @@ const good: readonly SourceFile[] = [
     text: '/**\n * Lists the allowed origins,\n * Of the same kind.\n */\n// A long comment continues:\n// It is one comment.\nconst Of = "// It is a text";',
   },
   {
-    path: "bench/cut.ts",
-    text: `/**\n * Cuts streams.\n *\n *   bun run bench cut${" [--flag value]".repeat(20)}\n *\n * | ${"a cell ".repeat(40)}|\n */`,
+    path: "bench/flood.ts",
+    text: `/**\n * Cuts streams.\n *\n *   bun run bench flood${" [--flag value]".repeat(20)}\n *\n * | ${"a cell ".repeat(40)}|\n */`,
   },
   {
     path: "src/base/clock.ts",
