@@ -1,7 +1,8 @@
 /**
  * Measures garbage collections of the serving thread and the memory around them, from the runtime's log. First a client sends
  * short streams as fast as the server answers. Then 2,000 streams of half a minute run at a pace, and each is followed by the
- * next. Server and client have a core each.
+ * next. With 300 seconds or more, the growth of memory in the last four fifths of the time is judged, too. Server and client
+ * have a core each.
  *
  *   bun run bench garbage [--requests 200000] [--streams 2000] [--seconds 60] [--realtime] [--no-save]
  */
@@ -23,7 +24,9 @@ const BLOCKS = 100;
 /** Time that the server gets to come to rest. */
 const REST_MS = 5000;
 const STOP_MS = 5;
-const BARS = { fullShare: 0.02, stops: 2, openMb: 150, keptMb: 50 };
+const BARS = { fullShare: 0.02, stops: 2, openMb: 150, keptMb: 50, growthMb: 10 };
+/** Shortest time after which memory no longer grows because KV blocks are used for the first time. */
+const LEVEL_S = 300;
 
 const FREE = ["--timing", "none", "--disable-uvicorn-access-log", "--max-num-seqs", "256"];
 const PACED = ["--timing", `constant:ttft=${STEP_MS}ms,itl=${STEP_MS}ms`, "--disable-uvicorn-access-log"];
@@ -72,6 +75,7 @@ async function paced() {
     longestMs: Math.max(0, ...stopsMs),
     openMb: median(megabytes),
     openMostMb: Math.max(...megabytes),
+    growthMb: megabytes.at(-1)! - megabytes[Math.floor(megabytes.length / 5)]!,
   };
 }
 
@@ -86,6 +90,7 @@ table(`${requests} requests of 2 tokens; ${streams} streams, a token each ${STEP
   ["longest stop beside the streams, ms", pace.longestMs],
   ["resident with the streams, median, MB", pace.openMb],
   ["resident with the streams, largest, MB", pace.openMostMb],
+  ["growth after a fifth of the time, MB", pace.growthMb],
 ]);
 bars(
   ["full collections' share of the core", flooded.fullShare, BARS.fullShare, ""],
@@ -93,4 +98,5 @@ bars(
   [`stops above ${STOP_MS} ms beside the streams`, pace.stops, BARS.stops, ""],
   ["resident with the streams", pace.openMb, BARS.openMb, "MB"],
 );
+if (seconds >= LEVEL_S) bars(["growth with the streams", pace.growthMb, BARS.growthMb, "MB"]);
 save("garbage", { requests, streams, seconds, flooded, pace });

@@ -39,12 +39,8 @@ async function run({ pid, port }: RunningServer, body: unknown, tokens: number) 
 }
 type Run = Awaited<ReturnType<typeof run>>;
 
-/** The runs of one round: our server, the same with `--stream-writes single` if `--both-writes` is set, and the C server. */
-interface Round {
-  readonly ours: Run;
-  readonly single?: Run;
-  readonly anchor: Run;
-}
+/** The runs of one round: our server and the C server. */
+type Round = Readonly<Record<"ours" | "anchor", Run>>;
 
 /** Returns the body for all streams. All answers have equal bytes, unless `--varied` gives each stream another text. */
 const streamBody = (tokens: number) => (has("--varied") ? chat(prose(20), tokens) : sameChat(tokens));
@@ -60,16 +56,14 @@ function comparedBytes(ours: Run, anchor: Run, events: number): string {
 
 export async function cpuPerToken() {
   const pairs = number("--pairs", has("--quick") ? 3 : 5);
-  const tokens = number("--tokens", has("--quick") ? 4000 : 11_000);
+  const tokens = has("--quick") ? 4000 : 11_000;
   const body = streamBody(tokens);
   progress("cpu: starting");
   await using ours = await serve(FREE_FLAGS);
-  await using single = has("--both-writes") ? await serve([...FREE_FLAGS, "--stream-writes", "single"]) : null;
   const template = await capture(ours.port, body, "cpu");
   await using anchor = await startLoop(template, { wait: STREAMS });
   const round = async (): Promise<Round> => ({
     ours: await run(ours, body, tokens),
-    ...(single ? { single: await run(single, body, tokens) } : {}),
     anchor: await run(anchor, body, tokens),
   });
   await round(); // warm-up
@@ -91,23 +85,17 @@ export async function cpuPerToken() {
 
 function summary(runs: readonly Round[], dropped: number, bytes: string) {
   const of = (side: keyof Round) => {
-    const { events: _, bytes: __, ...shown } = medians(runs.flatMap((round) => round[side] ?? []));
+    const { events: _, bytes: __, ...shown } = medians(runs.map((round) => round[side]));
     return shown;
   };
-  const ratios = (side: keyof Round) => runs.map((round) => round[side]!.cpuUs / round.anchor.cpuUs);
-  const both = runs[0]!.single !== undefined;
-  const [ours, anchor, ratio] = [of("ours"), of("anchor"), median(ratios("ours"))];
+  const ratios = runs.map((round) => round.ours.cpuUs / round.anchor.cpuUs);
+  const [ours, anchor, ratio] = [of("ours"), of("anchor"), median(ratios)];
   const rounds = `median of ${runs.length} alternating pairs (${dropped} dropped)`;
   table(`CPU per streamed token, ${STREAMS} streams, ${rounds}; ${bytes}`, [
     ["", "µs", "user", "system", "reads/event", "events/s"],
     ["understudy", ...Object.values(ours)],
-    ...(both ? [["single writes", ...Object.values(of("single"))]] : []),
     ["bare C loop", ...Object.values(anchor)],
   ]);
-  note(`${bar("ratio", ratio, BAR, "×")}; pairs: ${ratios("ours").map(figure).join(" ")}`);
-  if (both) {
-    const others = ratios("single");
-    note(`with single writes ${figure(median(others))} ×; pairs: ${others.map(figure).join(" ")}`);
-  }
+  note(`${bar("ratio", ratio, BAR, "×")}; pairs: ${ratios.map(figure).join(" ")}`);
   return { ratio, pairs: runs.length, dropped, ours, anchor, bytes };
 }

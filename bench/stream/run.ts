@@ -1,7 +1,7 @@
 /**
  * Measures the CPU time of a streamed token, and the punctuality of steps.
  *
- *   bun run bench stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit|fresh] [--varied]
+ *   bun run bench stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit] [--varied]
  *                        [--long-prompts | --under-load] [--streams N] [--seconds N] [--server "command"] [--realtime]
  *                        [--no-save]
  *   bun run bench stream --base REV [--pairs 5] …   (compares an earlier revision with this tree)
@@ -13,12 +13,11 @@
  *    core. `--long-prompts`: ten prompts of 100,000 tokens arrive meanwhile. `--under-load`: a long prompt and a scrape arrive
  *    every second, and the truth log is on.
  * 4. drift, only if `--only` names it: 100 streams at 20 ms for ten minutes.
- * 5. view, only if named (`--only view [--part cpu|paced|scraped] [--streams N] [--writes single] [--minutes 10]`): measures our
- *    server and the C server from outside. CPU time per token from a cold start and later, the rate that 5,000 streams
- *    reach, gaps and memory of 1,000 and 2,000 streams, and scrapes during 500. With `--minutes`, memory over that time.
+ * 5. view, only if named (`--only view [--part cpu|paced|scraped] [--streams N] [--writes single]`): measures our server and
+ *    the C server from outside. CPU time per event in the first seconds of new servers and later, the rate that 5,000
+ *    streams reach, gaps and memory of 1,000 and 2,000 streams, and scrapes during 500.
  * 6. fit, only if named (`--only fit [--base REV] [--pairs 7] [--warm 15] [--quiet-log]`): CPU time of warm servers as a +
  *    b · tokens. Measures this tree's server, the C server, bare Elysia, bare `Bun.listen` and REV's server.
- * 7. fresh, only if named (`--only fresh [--pairs 10]`): CPU time per event in seconds 2 to 9 of new servers.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { options, save } from "../lib/bench.ts";
@@ -26,14 +25,13 @@ import { costs } from "./costs.ts";
 import { cpuPerToken } from "./cpu.ts";
 import { drift } from "./drift.ts";
 import { fit } from "./fit.ts";
-import { fresh } from "./fresh.ts";
 import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
 import { view } from "./view.ts";
 
 const { quick, only } = options({ quick: false, only: "" }, [
-  ...["--long-prompts", "--under-load", "--streams", "--seconds", "--varied", "--both-writes", "--server", "--tokens"],
-  ...["--realtime", "--writes", "--minutes", "--part", "--warm", "--quiet-log", ...BASE_FLAGS],
+  ...["--long-prompts", "--under-load", "--streams", "--seconds", "--varied", "--server"],
+  ...["--realtime", "--writes", "--part", "--warm", "--quiet-log", ...BASE_FLAGS],
 ]);
 // A run has three pairs, because the first one may be dropped on a busy machine. A fit starts the base's server itself.
 if (only !== "fit")
@@ -41,7 +39,7 @@ if (only !== "fit")
 
 /** Functions of the parts that run without `--only`, by the name of the part. */
 const USUAL = { cpu: cpuPerToken, sends, paced };
-const PARTS: Readonly<Record<string, () => Promise<unknown>>> = { ...USUAL, drift, fit, fresh, view };
+const PARTS: Readonly<Record<string, () => Promise<unknown>>> = { ...USUAL, drift, fit, view };
 
 const figures: Record<string, unknown> = { quick };
 for (const [name, measure] of Object.entries(PARTS))
