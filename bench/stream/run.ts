@@ -14,8 +14,8 @@
  *    every second, and the truth log is on.
  * 4. drift, only if `--only` names it: 100 streams at 20 ms for ten minutes.
  * 5. view, only if named (`--only view [--part cpu|paced|scraped] [--streams N] [--writes single]`): measures our server and
- *    the C server from outside. CPU time per event in the first seconds of new servers and later, the rate that 5,000
- *    streams reach, gaps and memory of 1,000 and 2,000 streams, and scrapes during 500.
+ *    the C server from outside. CPU time per event in the first seconds of new servers and later; the rate of 5,000
+ *    streams, gaps and memory of 1,000 and 2,000 streams, and scrapes during 500.
  * 6. fit, only if named (`--only fit [--base REV] [--pairs 7] [--warm 15] [--quiet-log]`): CPU time of warm servers as a +
  *    b · tokens. Measures this tree's server, the C server, bare Elysia, bare `Bun.listen` and REV's server.
  */

@@ -2,31 +2,27 @@
 
 import { TIMESTAMP_UNITS } from "../workloads/timestamps.ts";
 import type { TraceOptions } from "../workloads/trace.ts";
-import { choice, commaList, integer, type PlainRow } from "./options/option.ts";
+import { choice, commaList, integer, type PlainRow, row } from "./options/option.ts";
 
 const names = commaList("NAMES", "names with commas between them, or all");
 
 export const traceOptions = {
-  "timestamp-unit": {
+  "timestamp-unit": row("Unit of timestamps and delays in rows of a mooncake, bailian or weka trace.", {
     ...choice(...TIMESTAMP_UNITS),
     default: "ms for mooncake, s for bailian and weka",
-    about: "Unit of timestamps and delays in rows of a mooncake, bailian or weka trace.",
-  },
-  "hash-block-tokens": {
+  }),
+  "hash-block-tokens": row("Prompt tokens per hash id of the trace.", {
     ...integer(1, 1e6),
     default: "512 for mooncake, 16 for bailian, block_size for weka",
-    about: "Prompt tokens per hash id of the trace.",
-  },
-  "trace-models": {
+  }),
+  "trace-models": row("Models whose rows of a BurstGPT trace are used, spelled as in the file; all: every model.", {
     ...names,
     default: "GPT-4",
-    about: "Models whose rows of a BurstGPT trace are used, spelled as in the file; all: every model.",
-  },
-  "trace-log-types": {
+  }),
+  "trace-log-types": row("Log types whose rows of a BurstGPT trace are used, spelled as in the file.", {
     ...names,
     default: "all",
-    about: "Log types whose rows of a BurstGPT trace are used, spelled as in the file.",
-  },
+  }),
 } as const satisfies Record<string, PlainRow>;
 
 export const traceOptionsOf = (values: {

@@ -11,6 +11,7 @@ import {
   type Option,
   type OptionRow,
   onlyOn,
+  row,
   seconds,
   toggle,
 } from "../options/option.ts";
@@ -40,85 +41,66 @@ const file = freeText("FILE", "a path to write");
 
 export const checkOptions = {
   ...inGroup("Watch", {
-    every: { ...duration, default: "1s", about: "Time between two scrapes of a watch." },
-    for: { ...duration, default: "one scrape", about: "Time to watch." },
-    timeout: { ...duration, default: "10s", about: "Maximum time of one scrape." },
-    "max-mb": {
+    every: row("Time between two scrapes of a watch.", { ...duration, default: "1s" }),
+    for: row("Time to watch.", { ...duration, default: "one scrape" }),
+    timeout: row("Maximum time of one scrape.", { ...duration, default: "10s" }),
+    "max-mb": row("Maximum size of a page in MiB; larger pages are not read.", {
       ...number(0, 256, "min"),
       default: "16",
-      about: "Maximum size of a page in MiB; larger pages are not read.",
-    },
-    openmetrics: { ...onlyOn, about: "Request OpenMetrics in place of text format 0.0.4." },
-    triton: {
-      ...freeText("URL", "the address of Triton's HTTP service"),
-      about: "Also compare with /v2/models/stats of this server (law N11).",
-    },
+    }),
+    openmetrics: row("Request OpenMetrics in place of text format 0.0.4.", onlyOn),
+    triton: row(
+      "Also compare with /v2/models/stats of this server (law N11).",
+      freeText("URL", "the address of Triton's HTTP service"),
+    ),
   }),
   ...inGroup("What you know", {
-    rest: {
-      ...onlyOn,
-      about: "Declare that no request ran at the last scrape. Without it, two idle scrapes must show that.",
-    },
-    clean: {
-      ...onlyOn,
-      about:
-        "Declare that since the server's start no client disconnected and no request failed. Metrics do not show that.",
-    },
-    "engine-version": {
-      ...engineVersions,
-      default: "from the page",
-      about:
-        "Versions of vLLM (V0, 0.10.2), TensorRT-LLM (1.1) or Triton (23.10). Laws of other versions are left out.",
-    },
-    names: {
-      ...freeText("FILE", "a path of a JSON file"),
-      about: "File that maps metric families of your own engine to those of a dialect. The dialect's laws then apply.",
-    },
-    "rest-gauges": {
+    rest: row("Declare that no request ran at the last scrape. Without it, two idle scrapes must show that.", onlyOn),
+    clean: row(
+      "Declare that since the server's start no client disconnected and no request failed. Metrics do not show that.",
+      onlyOn,
+    ),
+    "engine-version": row(
+      "Versions of vLLM (V0, 0.10.2), TensorRT-LLM (1.1) or Triton (23.10). Laws of other versions are left out.",
+      { ...engineVersions, default: "from the page" },
+    ),
+    names: row(
+      "File that maps metric families of your own engine to those of a dialect. The dialect's laws then apply.",
+      freeText("FILE", "a path of a JSON file"),
+    ),
+    "rest-gauges": row("More gauges of running work, by their names on the page. They must be 0 at rest (law G19).", {
       ...names,
       default: "those of the dialect",
-      about: "More gauges of running work, by their names on the page. They must be 0 at rest (law G19).",
-    },
+    }),
   }),
   ...inGroup("Flags of the server", {
-    "max-num-seqs": { ...integer(1), default: "unknown", about: "Maximum sequences in a step." },
-    "max-model-len": { ...integer(1), default: "unknown", about: "Maximum tokens of prompt plus answer." },
-    "block-size": { ...integer(1), default: "from cache_config_info", about: "Tokens per KV block." },
-    "num-gpu-blocks": {
+    "max-num-seqs": row("Maximum sequences in a step.", { ...integer(1), default: "unknown" }),
+    "max-model-len": row("Maximum tokens of prompt plus answer.", { ...integer(1), default: "unknown" }),
+    "block-size": row("Tokens per KV block.", { ...integer(1), default: "from cache_config_info" }),
+    "num-gpu-blocks": row("KV blocks of one engine, including the null block.", {
       ...integer(2),
       default: "from cache_config_info",
-      about: "KV blocks of one engine, including the null block.",
-    },
-    "enable-prefix-caching": { ...toggle, default: "from cache_config_info", about: "Whether prefixes are cached." },
-    "num-speculative-tokens": { ...integer(0), default: "0", about: "Draft tokens per step." },
-    "max-loras": { ...integer(1), default: "from the labels", about: "Maximum different LoRA adapters in a batch." },
-    "api-server-count": {
-      ...integer(1),
-      default: "1",
-      about: "Processes behind one page. If above 1, families may differ by a step; larger differences are warnings.",
-    },
-    "min-step-ms": { ...number(0, 1e6, "min"), default: "unknown", about: "Shortest step in milliseconds." },
-    decoupled: {
-      ...names,
-      about: "Decoupled Triton models, which may send several responses per request.",
-    },
-    ensembles: { ...names, default: "from the page", about: "Triton models that are ensembles." },
-    "batch-of-one": {
-      ...onlyOn,
-      about: "Declare that all requests to Triton have a batch size of 1.",
-    },
-    "no-evict": { ...onlyOn, about: "Declare that TensorRT-LLM runs with GUARANTEED_NO_EVICT." },
+    }),
+    "enable-prefix-caching": row("Whether prefixes are cached.", { ...toggle, default: "from cache_config_info" }),
+    "num-speculative-tokens": row("Draft tokens per step.", { ...integer(0), default: "0" }),
+    "max-loras": row("Maximum different LoRA adapters in a batch.", { ...integer(1), default: "from the labels" }),
+    "api-server-count": row(
+      "Processes behind one page. If above 1, families may differ by a step; larger differences are warnings.",
+      { ...integer(1), default: "1" },
+    ),
+    "min-step-ms": row("Shortest step in milliseconds.", { ...number(0, 1e6, "min"), default: "unknown" }),
+    decoupled: row("Decoupled Triton models, which may send several responses per request.", names),
+    ensembles: row("Triton models that are ensembles.", { ...names, default: "from the page" }),
+    "batch-of-one": row("Declare that all requests to Triton have a batch size of 1.", onlyOn),
+    "no-evict": row("Declare that TensorRT-LLM runs with GUARANTEED_NO_EVICT.", onlyOn),
   }),
   ...inGroup("Output", {
-    "require-dialect": {
-      ...onlyOn,
-      about: "Exit with code 2 if only general laws could be judged.",
-    },
-    only: { ...lawIds, default: "all", about: "Check only these laws." },
-    all: { ...onlyOn, about: "List all laws, not only violated ones." },
-    quiet: { ...onlyOn, about: "Print only violations and pages that could not be checked." },
-    json: { ...file, about: "Write the report as JSON to this file." },
-    junit: { ...file, about: "Write the report as JUnit XML to this file, with a test case per law." },
+    "require-dialect": row("Exit with code 2 if only general laws could be judged.", onlyOn),
+    only: row("Check only these laws.", { ...lawIds, default: "all" }),
+    all: row("List all laws, not only violated ones.", onlyOn),
+    quiet: row("Print only violations and pages that could not be checked.", onlyOn),
+    json: row("Write the report as JSON to this file.", file),
+    junit: row("Write the report as JUnit XML to this file, with a test case per law.", file),
   }),
 } as const satisfies Record<string, OptionRow>;
 

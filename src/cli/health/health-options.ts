@@ -1,31 +1,20 @@
 /** Defines the options of `understudy health` in one table. */
 
-import { freeText, inGroup, onlyOn, seconds } from "../options/option.ts";
+import { freeText, inGroup, onlyOn, row, seconds } from "../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const duration = seconds(0, 86_400, "a duration up to 24h, as in 500ms, 30s or 2m");
 
 export const healthOptions = inGroup("", {
-  wait: {
-    ...duration,
-    default: "0s",
-    about: "Ask again until the server is ready, for at most this time.",
-  },
-  timeout: {
+  wait: row("Ask again until the server is ready, for at most this time.", { ...duration, default: "0s" }),
+  timeout: row("Longest time of one request.", {
     ...seconds(0.01, 3600, "a duration from 10ms to 1h, as in 500ms or 5s"),
     default: "5s",
-    about: "Longest time of one request.",
-  },
-  model: {
-    ...freeText("NAME", "the name of a model"),
-    about: "Also require that the server serves this model.",
-  },
-  "api-key": {
-    ...freeText("KEY", "the server's key"),
-    about: "Key for the list of models, if the server asks for one.",
-  },
-  insecure: { ...onlyOn, about: "Accept any certificate." },
-  "ssl-ca-certs": { ...freeText("FILE", "a file"), default: "the system's", about: "Certificates to trust." },
+  }),
+  model: row("Also require that the server serves this model.", freeText("NAME", "the name of a model")),
+  "api-key": row("Key for the list of models, if the server asks for one.", freeText("KEY", "the server's key")),
+  insecure: row("Accept any certificate.", onlyOn),
+  "ssl-ca-certs": row("Certificates to trust.", { ...freeText("FILE", "a file"), default: "the system's" }),
 });
 
 export type HealthValues = ValuesOf<typeof healthOptions>;

@@ -14,204 +14,162 @@ import { JOIN_DEFAULTS } from "../../servers/vllm-engine/join-config.ts";
 import { bucketsOption, checkedBuckets } from "./buckets-option.ts";
 import { initially, offAtStart, onAtStart, ourServeGroup, serveGroup } from "./landing.ts";
 import { loraModules, readLoraModules } from "./lora-modules.ts";
-import { choice, freeText, humanInteger, integer, jsonObject, number, one, toggle } from "./option.ts";
+import { choice, freeText, humanInteger, integer, jsonObject, number, one, row, toggle } from "./option.ts";
 
 export const engineOptions = {
   ...serveGroup("Scheduler", {
-    "data-parallel-size": {
-      lands: "dataParallelSize",
-      ...integer(1, 256),
-      ...initially(1),
-      about:
-        "Number of engines, each with its own queue and KV pool. Requests are balanced between them as in vLLM. Also -dp.",
-    },
-    "max-num-seqs": {
+    "data-parallel-size": row(
+      "Number of engines, each with its own queue and KV pool. Requests are balanced between them as in vLLM. Also -dp.",
+      { lands: "dataParallelSize", ...integer(1, 256), ...initially(1) },
+    ),
+    "max-num-seqs": row("Maximum sequences in one step.", {
       lands: "engine.maxNumSeqs",
       ...integer(1, REQUESTS_MOST),
       default: "by the preset's GPU",
-      about: "Maximum sequences in one step.",
-    },
-    "max-num-active-seqs": {
+    }),
+    "max-num-active-seqs": row("Maximum requests that run at once; at most --max-num-seqs.", {
       lands: "engine.maxNumActiveSeqs",
       ...integer(1, REQUESTS_MOST),
       default: "max-num-seqs",
-      about: "Maximum requests that run at once; at most --max-num-seqs.",
-    },
-    "max-num-batched-tokens": {
+    }),
+    "max-num-batched-tokens": row("Maximum tokens in one step.", {
       lands: "engine.maxNumBatchedTokens",
       ...humanInteger(1),
       default: "by the preset's GPU",
-      about: "Maximum tokens in one step.",
-    },
-    "max-num-scheduled-tokens": {
+    }),
+    "max-num-scheduled-tokens": row("Token budget of a step; at most --max-num-batched-tokens.", {
       lands: "engine.maxNumScheduledTokens",
       ...humanInteger(1),
       default: "max-num-batched-tokens",
-      about: "Token budget of a step; at most --max-num-batched-tokens.",
-    },
-    "scheduling-policy": {
-      lands: "engine.schedulingPolicy",
-      ...choice("fcfs", "priority"),
-      ...initially("fcfs"),
-      about:
-        "Order in which requests run. fcfs: by arrival; priority: by the request's priority, smallest value first.",
-    },
-    "enable-chunked-prefill": {
+    }),
+    "scheduling-policy": row(
+      "Order in which requests run. fcfs: by arrival; priority: by the request's priority, smallest value first.",
+      { lands: "engine.schedulingPolicy", ...choice("fcfs", "priority"), ...initially("fcfs") },
+    ),
+    "enable-chunked-prefill": row("Compute long prompts in chunks over several steps.", {
       lands: "engine.enableChunkedPrefill",
       ...onAtStart,
-      about: "Compute long prompts in chunks over several steps.",
-    },
-    "async-scheduling": {
+    }),
+    "async-scheduling": row("Schedule the next step while one runs.", {
       lands: "engine.asyncScheduling",
       ...onAtStart,
-      about: "Schedule the next step while one runs.",
-    },
-    "long-prefill-token-threshold": {
-      lands: "engine.vllm.longPrefillTokenThreshold",
-      ...integer(0),
-      ...initially(0),
-      about: "Maximum prompt tokens of one request per step while other requests wait or run; 0: no limit.",
-    },
-    "long-prefill-token-threshold-adaptive": {
-      lands: "engine.vllm.longPrefillTokenThresholdAdaptive",
-      ...offAtStart,
-      about: "Raise --long-prefill-token-threshold to a fair share of the token budget if it is lower.",
-    },
-    "prefill-schedule-interval": {
+    }),
+    "long-prefill-token-threshold": row(
+      "Maximum prompt tokens of one request per step while other requests wait or run; 0: no limit.",
+      { lands: "engine.vllm.longPrefillTokenThreshold", ...integer(0), ...initially(0) },
+    ),
+    "long-prefill-token-threshold-adaptive": row(
+      "Raise --long-prefill-token-threshold to a fair share of the token budget if it is lower.",
+      { lands: "engine.vllm.longPrefillTokenThresholdAdaptive", ...offAtStart },
+    ),
+    "prefill-schedule-interval": row("Compute prompts only in every n-th step; the steps between only decode.", {
       lands: "engine.vllm.prefillScheduleInterval",
       ...integer(1),
       ...initially(1),
-      about: "Compute prompts only in every n-th step; the steps between only decode.",
-    },
-    "scheduler-reserve-full-isl": {
+    }),
+    "scheduler-reserve-full-isl": row("Admit a request only if its whole prompt fits into the free blocks.", {
       lands: "engine.vllm.schedulerReserveFullIsl",
       ...onAtStart,
-      about: "Admit a request only if its whole prompt fits into the free blocks.",
-    },
-    watermark: {
+    }),
+    watermark: row("Share of the KV blocks that admission leaves free.", {
       lands: "engine.vllm.watermark",
       ...number(0, 1, "max"),
       ...initially(0),
-      about: "Share of the KV blocks that admission leaves free.",
-    },
+    }),
   }),
   ...serveGroup("KV cache", {
-    "block-size": { lands: "engine.blockSize", ...integer(1, 65536), default: "16", about: "Tokens per KV block." },
-    "num-gpu-blocks-override": {
-      lands: "deployment.numGpuBlocksOverride",
-      ...integer(1),
-      initial: null,
-      about:
-        "Size of the KV pool in blocks, in place of the preset's. One of them is the null block, which holds no tokens.",
-    },
-    "gpu-memory-utilization": {
-      lands: "deployment.gpuMemoryUtilization",
-      ...number(0, 1, "min"),
-      ...initially(GPU_MEMORY_UTILIZATION),
-      about: "Share of the preset's GPU memory for weights and KV pool. The pool gets the part that the weights leave.",
-    },
-    "enable-prefix-caching": {
+    "block-size": row("Tokens per KV block.", { lands: "engine.blockSize", ...integer(1, 65536), default: "16" }),
+    "num-gpu-blocks-override": row(
+      "Size of the KV pool in blocks, in place of the preset's. One of them is the null block, which holds no tokens.",
+      { lands: "deployment.numGpuBlocksOverride", ...integer(1), initial: null },
+    ),
+    "gpu-memory-utilization": row(
+      "Share of the preset's GPU memory for weights and KV pool. The pool gets the part that the weights leave.",
+      { lands: "deployment.gpuMemoryUtilization", ...number(0, 1, "min"), ...initially(GPU_MEMORY_UTILIZATION) },
+    ),
+    "enable-prefix-caching": row("Share KV blocks between requests whose prompts begin alike.", {
       lands: "engine.enablePrefixCaching",
       ...onAtStart,
-      about: "Share KV blocks between requests whose prompts begin alike.",
-    },
+    }),
   }),
   ...serveGroup("LoRA", {
-    "enable-lora": {
+    "enable-lora": row("Serve LoRA adapters; --max-loras limits how many run at once.", {
       feeds: "engine.maxLoras",
       ...toggle,
-      about: "Serve LoRA adapters; --max-loras limits how many run at once.",
-    },
-    "max-loras": {
+    }),
+    "max-loras": row("Maximum different adapters that run at once. Requests for other adapters wait.", {
       lands: "engine.maxLoras",
       ...integer(1, ADAPTERS_MOST),
       ...initially(1),
-      about: "Maximum different adapters that run at once. Requests for other adapters wait.",
-    },
-    "lora-modules": {
-      lands: "models.loraModules",
-      as: readLoraModules,
-      ...loraModules,
-      initial: [],
-      about: "Adapters as name=path or JSON. A request names an adapter as its model. The path need not exist.",
-    },
+    }),
+    "lora-modules": row(
+      "Adapters as name=path or JSON. A request names an adapter as its model. The path need not exist.",
+      { lands: "models.loraModules", as: readLoraModules, ...loraModules, initial: [] },
+    ),
   }),
   ...serveGroup("Scheduler", {
-    "tensor-parallel-size": {
-      feeds: "deployment.preset",
-      ...integer(1, 1024),
-      default: "the preset's",
-      about: "GPUs of one engine. Chooses the model's preset that was measured with this number. Also -tp.",
-    },
+    "tensor-parallel-size": row(
+      "GPUs of one engine. Chooses the model's preset that was measured with this number. Also -tp.",
+      { feeds: "deployment.preset", ...integer(1, 1024), default: "the preset's" },
+    ),
   }),
   ...serveGroup("KV cache", {
-    "kv-cache-dtype": {
-      lands: "deployment.kvCacheDtype",
-      ...choice(...KV_CACHE_DTYPES),
-      metavar: "TYPE",
-      default: "auto",
-      about:
-        "Data type of the KV cache, by vLLM's names. With fp8 (fp8_e4m3, fp8_e5m2, fp8_inc) it holds twice the tokens.",
-    },
+    "kv-cache-dtype": row(
+      "Data type of the KV cache, by vLLM's names. With fp8 (fp8_e4m3, fp8_e5m2, fp8_inc) it holds twice the tokens.",
+      { lands: "deployment.kvCacheDtype", ...choice(...KV_CACHE_DTYPES), metavar: "TYPE", default: "auto" },
+    ),
   }),
   ...serveGroup("Server", {
-    "custom-histogram-buckets": {
-      lands: "engine.histogramBuckets",
-      as: checkedBuckets,
-      ...bucketsOption,
-      about: `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/reference/metrics.md.`,
-    },
+    "custom-histogram-buckets": row(
+      `Bucket bounds of vLLM's histograms by family, as {"request_latency": [0.1, 1]}: docs/reference/metrics.md.`,
+      { lands: "engine.histogramBuckets", as: checkedBuckets, ...bucketsOption },
+    ),
   }),
 };
 
 /** Options of the events about the prefix cache. */
 export const kvEventsOptions = {
   ...serveGroup("KV events", {
-    "kv-events-config": {
-      lands: "kvEvents.source",
-      as: kvEventsSource,
-      ...jsonObject(`a JSON object, as {"enable_kv_cache_events": true}`),
-      isKeyed: true,
-      initial: KV_EVENTS_DEFAULTS,
-      about:
-        "Publish changes of the prefix cache over ZeroMQ. JSON as vLLM's; --kv-events-config.endpoint sets one key: docs/how-to/kv-events.md.",
-    },
-    "prefix-caching-hash-algo": {
+    "kv-events-config": row(
+      "Publish changes of the prefix cache over ZeroMQ. JSON as vLLM's; --kv-events-config.endpoint sets one key: docs/how-to/kv-events.md.",
+      {
+        lands: "kvEvents.source",
+        as: kvEventsSource,
+        ...jsonObject(`a JSON object, as {"enable_kv_cache_events": true}`),
+        isKeyed: true,
+        initial: KV_EVENTS_DEFAULTS,
+      },
+    ),
+    "prefix-caching-hash-algo": row("Algorithm of the block hashes in KV events.", {
       lands: "kvEvents.algorithm",
       ...choice(...HASH_ALGORITHMS),
       ...initially("sha256"),
-      about: "Algorithm of the block hashes in KV events.",
-    },
+    }),
   }),
   ...ourServeGroup("KV events", {
-    "kv-events-profile": {
-      lands: "kvEvents.profile",
-      ...choice(...KV_EVENTS_PROFILES),
-      metavar: "VERSION",
-      ...initially(DEFAULT_PROFILE),
-      about:
-        "Version of vLLM whose encoding KV events have: arrays up to 0.22.0, which llm-d and AIBrix read, and maps from 0.26.0 on.",
-    },
-    "kv-events-batch-size": {
-      lands: "kvEvents.batchSize",
-      ...integer(1, 1_000_000),
-      initial: null,
-      default: "none: a batch per step",
-      about: "Send KV events in batches of this number, or after a second, in place of vLLM's batch per step.",
-    },
-    "kv-events-hash-seed": {
+    "kv-events-profile": row(
+      "Version of vLLM whose encoding KV events have: arrays up to 0.22.0, which llm-d and AIBrix read, and maps from 0.26.0 on.",
+      {
+        lands: "kvEvents.profile",
+        ...choice(...KV_EVENTS_PROFILES),
+        metavar: "VERSION",
+        ...initially(DEFAULT_PROFILE),
+      },
+    ),
+    "kv-events-batch-size": row(
+      "Send KV events in batches of this number, or after a second, in place of vLLM's batch per step.",
+      { lands: "kvEvents.batchSize", ...integer(1, 1_000_000), initial: null, default: "none: a batch per step" },
+    ),
+    "kv-events-hash-seed": row("Seed of block hashes, in place of the variable PYTHONHASHSEED.", {
       lands: "kvEvents.seed",
       ...freeText("TEXT", "a text"),
       initial: null,
       default: "PYTHONHASHSEED, else vLLM's",
-      about: "Seed of block hashes, in place of the variable PYTHONHASHSEED.",
-    },
-    "kv-events-int-hashes": {
-      lands: "kvEvents.hasIntHashes",
-      ...onAtStart,
-      about:
-        "Show the low 64 bits of block hashes as integers, otherwise all bytes. Also VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES.",
-    },
+    }),
+    "kv-events-int-hashes": row(
+      "Show the low 64 bits of block hashes as integers, otherwise all bytes. Also VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES.",
+      { lands: "kvEvents.hasIntHashes", ...onAtStart },
+    ),
   }),
 };
 
@@ -219,31 +177,24 @@ export const kvEventsOptions = {
 const JOIN_GROUP = `Engine behind a front end of vLLM (--role ${VLLM_ENGINE})`;
 export const joinOptions = {
   ...serveGroup(JOIN_GROUP, {
-    "data-parallel-address": {
+    "data-parallel-address": row("Host of the front end, as in its --data-parallel-address.", {
       lands: "join.address",
       ...freeText("HOST", "a host"),
       ...initially(JOIN_DEFAULTS.address),
-      about: "Host of the front end, as in its --data-parallel-address.",
-    },
-    "data-parallel-rpc-port": {
-      lands: "join.rpcPort",
-      ...integer(1, 65_535),
-      ...initially(JOIN_DEFAULTS.rpcPort),
-      about: "Port on which the front end waits for engines, as in its --data-parallel-rpc-port.",
-    },
-    "data-parallel-rank": {
-      lands: "join.rank",
-      ...integer(0, 65_535),
-      ...initially(JOIN_DEFAULTS.rank),
-      about:
-        "Rank of the engine. Each engine of a front end has its own. With --data-parallel-size, the first of several ranks.",
-    },
+    }),
+    "data-parallel-rpc-port": row(
+      "Port on which the front end waits for engines, as in its --data-parallel-rpc-port.",
+      { lands: "join.rpcPort", ...integer(1, 65_535), ...initially(JOIN_DEFAULTS.rpcPort) },
+    ),
+    "data-parallel-rank": row(
+      "Rank of the engine. Each engine of a front end has its own. With --data-parallel-size, the first of several ranks.",
+      { lands: "join.rank", ...integer(0, 65_535), ...initially(JOIN_DEFAULTS.rank) },
+    ),
   }),
   ...ourServeGroup(JOIN_GROUP, {
-    "front-faults": {
-      lands: "join.faults",
-      ...one("PLAN", FRONT_FAULTS_ACCEPTS, readFrontFaults),
-      about: "Faults of the engine that its front end sees, as output-lost@3: docs/reference/front-end-faults.md.",
-    },
+    "front-faults": row(
+      "Faults of the engine that its front end sees, as output-lost@3: docs/reference/front-end-faults.md.",
+      { lands: "join.faults", ...one("PLAN", FRONT_FAULTS_ACCEPTS, readFrontFaults) },
+    ),
   }),
 };

@@ -3,7 +3,7 @@
 import { FRONT_LIMITS, RETRY_AFTER_FORMS } from "../../wire/http/front-limits.ts";
 import { isHostPattern } from "../../wire/http/host-check.ts";
 import { initially, ourServeGroup, serveGroup } from "./landing.ts";
-import { choice, firstGiven, freeText, integer, namesOf, number, type Option, toggle } from "./option.ts";
+import { choice, firstGiven, freeText, integer, namesOf, number, type Option, row, toggle } from "./option.ts";
 
 const certReqs: Option<0 | 2> = {
   ...integer(0, 2),
@@ -24,92 +24,75 @@ export const allowedHosts: Option<readonly string[]> & { readonly default: strin
 
 export const frontLimitOptions = {
   ...serveGroup("Server", {
-    "ssl-keyfile": {
+    "ssl-keyfile": row("Private key of --ssl-certfile.", {
       lands: "listen.tls.keyfile",
       ...freeText("FILE", "the path of a PEM file"),
       initial: null,
-      about: "Private key of --ssl-certfile.",
-    },
-    "ssl-certfile": {
+    }),
+    "ssl-certfile": row("Serve HTTPS with this certificate and its chain. The file may also hold the private key.", {
       lands: "listen.tls.certfile",
       ...freeText("FILE", "the path of a PEM file"),
-      about: "Serve HTTPS with this certificate and its chain. The file may also hold the private key.",
-    },
-    "self-signed-certs": {
+    }),
+    "self-signed-certs": row("Serve HTTPS with a certificate made at the start. Each worker process makes its own.", {
       feeds: "listen.tls",
       ...toggle,
-      about: "Serve HTTPS with a certificate made at the start. Each worker process makes its own.",
       ours: true,
-    },
-    "ssl-ca-certs": {
+    }),
+    "ssl-ca-certs": row("Certificate authorities whose client certificates are accepted.", {
       lands: "listen.tls.caCerts",
       ...freeText("FILE", "the path of a PEM file"),
       initial: null,
-      about: "Certificate authorities whose client certificates are accepted.",
-    },
-    "ssl-cert-reqs": {
-      lands: "listen.tls.certReqs",
-      ...certReqs,
-      ...initially(0),
-      about:
-        "Client certificates. 0: not asked for; 2: required, signed by --ssl-ca-certs. vLLM's 1 (optional) is not implemented.",
-    },
-    "h11-max-incomplete-event-size": {
-      lands: "listen.frontLimits.headBytes",
-      ...integer(1024, 2 ** 30),
-      default: String(FRONT_LIMITS.headBytes),
-      about: "Maximum bytes of a request's headers; larger ones get 431. No effect in vLLM, which uses another parser.",
-    },
+    }),
+    "ssl-cert-reqs": row(
+      "Client certificates. 0: not asked for; 2: required, signed by --ssl-ca-certs. vLLM's 1 (optional) is not implemented.",
+      { lands: "listen.tls.certReqs", ...certReqs, ...initially(0) },
+    ),
+    "h11-max-incomplete-event-size": row(
+      "Maximum bytes of a request's headers; larger ones get 431. No effect in vLLM, which uses another parser.",
+      { lands: "listen.frontLimits.headBytes", ...integer(1024, 2 ** 30), default: String(FRONT_LIMITS.headBytes) },
+    ),
   }),
   ...ourServeGroup("Server", {
-    "timeout-keep-alive": {
-      lands: "listen.frontLimits.keepAliveS",
-      ...integer(1, 255),
-      default: String(FRONT_LIMITS.keepAliveS),
-      about: "Seconds after which an idle connection is closed. VLLM_HTTP_TIMEOUT_KEEP_ALIVE sets it too.",
-    },
-    "body-timeout": {
+    "timeout-keep-alive": row(
+      "Seconds after which an idle connection is closed. VLLM_HTTP_TIMEOUT_KEEP_ALIVE sets it too.",
+      { lands: "listen.frontLimits.keepAliveS", ...integer(1, 255), default: String(FRONT_LIMITS.keepAliveS) },
+    ),
+    "body-timeout": row("Seconds that a request's body may take to arrive; then 408. 0: no limit, as in vLLM.", {
       lands: "listen.frontLimits.bodyTimeoutS",
       ...number(0, 86_400),
       default: String(FRONT_LIMITS.bodyTimeoutS),
-      about: "Seconds that a request's body may take to arrive; then 408. 0: no limit, as in vLLM.",
-    },
-    "request-timeout": {
-      lands: "listen.frontLimits.requestTimeoutS",
-      ...number(0, 86_400),
-      default: "0",
-      about: "Seconds that an answer may take; then 504, or an error as the last event of a stream. 0: no limit.",
-    },
-    "limit-concurrency": {
+    }),
+    "request-timeout": row(
+      "Seconds that an answer may take; then 504, or an error as the last event of a stream. 0: no limit.",
+      { lands: "listen.frontLimits.requestTimeoutS", ...number(0, 86_400), default: "0" },
+    ),
+    "limit-concurrency": row("Maximum concurrent generation requests; more get --overload-status. 0: no limit.", {
       lands: "listen.frontLimits.requests",
       ...integer(0),
       default: "0",
-      about: "Maximum concurrent generation requests; more get --overload-status. 0: no limit.",
-    },
-    "max-streams": {
+    }),
+    "max-streams": row("Maximum concurrent event streams; more get --overload-status. 0: no limit.", {
       lands: "listen.frontLimits.streams",
       ...integer(0),
       default: "0",
-      about: "Maximum concurrent event streams; more get --overload-status. 0: no limit.",
-    },
-    "overload-status": {
-      lands: "listen.frontLimits.overloadStatus",
-      as: (status: "503" | "429") => (status === "429" ? 429 : 503),
-      ...choice("503", "429"),
-      default: String(FRONT_LIMITS.overloadStatus),
-      about: "HTTP status of requests that are refused because the server is full: docs/how-to/admission.md.",
-    },
-    "retry-after": {
+    }),
+    "overload-status": row(
+      "HTTP status of requests that are refused because the server is full: docs/how-to/admission.md.",
+      {
+        lands: "listen.frontLimits.overloadStatus",
+        as: (status: "503" | "429") => (status === "429" ? 429 : 503),
+        ...choice("503", "429"),
+        default: String(FRONT_LIMITS.overloadStatus),
+      },
+    ),
+    "retry-after": row("Seconds after which a client should retry, sent with refusals because the server is full.", {
       lands: "listen.frontLimits.retryAfter.seconds",
       ...number(0, 86_400),
-      about: "Seconds after which a client should retry, sent with refusals because the server is full.",
-    },
-    "retry-after-form": {
-      lands: "listen.frontLimits.retryAfter.forms",
-      ...namesOf(RETRY_AFTER_FORMS),
-      default: "seconds",
-      about: "Headers of --retry-after: Retry-After in seconds, Retry-After as a date, or retry-after-ms.",
-    },
+    }),
+    "retry-after-form": row(
+      "Headers of --retry-after: Retry-After in seconds, Retry-After as a date, or retry-after-ms.",
+      { lands: "listen.frontLimits.retryAfter.forms", ...namesOf(RETRY_AFTER_FORMS), default: "seconds" },
+    ),
   }),
 } as const;
 

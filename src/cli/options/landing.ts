@@ -87,7 +87,7 @@ export type DestinationOf<Row> = Row extends { readonly lands: infer Path extend
 
 /** Type that rejects each row whose destination is wrong, so that the compiler prints the message of `Misfit`. */
 type DestinationCheck<R> = {
-  readonly [Name in keyof R]: [Misfit<R[Name]>] extends [never] ? unknown : { readonly lands: Misfit<R[Name]> };
+  readonly [Name in keyof R]: [Misfit<R[Name]>] extends [never] ? unknown : { readonly refused: Misfit<R[Name]> };
 };
 
 /** Puts rows of a server's options under one heading of the help text. A row whose destination is wrong does not compile. */

@@ -7,25 +7,26 @@ import {
   parseOutputLengths,
 } from "../../text/answers/length-forms.ts";
 import { ourServeGroup } from "./landing.ts";
-import { integer, readable } from "./option.ts";
+import { integer, readable, row } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 export const lengthOptions = ourServeGroup("Stand-in", {
-  "output-tokens": {
-    lands: "text.outputTokens",
-    as: (text: string) => parseOutputLengths(text)!,
-    ...readable("LENGTHS", `${OUTPUT_LENGTH_FORMS}; lengths up to 1000000, sigma up to 3`, parseOutputLengths),
-    initial: DEFAULT_OUTPUT_LENGTHS,
-    default: outputLengthsText(DEFAULT_OUTPUT_LENGTHS),
-    about: `Lengths in tokens at which answers end by themselves, drawn from the request's seed: ${OUTPUT_LENGTH_FORMS} (the output lengths of a trace). max_tokens cuts longer answers; with ignore_eos all reach it.`,
-  },
-  "mean-output-tokens": {
+  "output-tokens": row(
+    `Lengths in tokens at which answers end by themselves, drawn from the request's seed: ${OUTPUT_LENGTH_FORMS} (the output lengths of a trace). max_tokens cuts longer answers; with ignore_eos all reach it.`,
+    {
+      lands: "text.outputTokens",
+      as: (text: string) => parseOutputLengths(text)!,
+      ...readable("LENGTHS", `${OUTPUT_LENGTH_FORMS}; lengths up to 1000000, sigma up to 3`, parseOutputLengths),
+      initial: DEFAULT_OUTPUT_LENGTHS,
+      default: outputLengthsText(DEFAULT_OUTPUT_LENGTHS),
+    },
+  ),
+  "mean-output-tokens": row("Same as --output-tokens lognormal:mean=N.", {
     lands: "text.outputTokens",
     as: aroundMean,
     ...integer(1, 1_000_000),
     default: "128",
-    about: "Same as --output-tokens lognormal:mean=N.",
-  },
+  }),
 });
 
 /**

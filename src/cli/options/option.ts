@@ -52,6 +52,12 @@ export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T
 /** A row before it is put under a heading. */
 export type PlainRow = Omit<OptionRow, "group" | "default"> & { readonly default?: string };
 
+/** Makes a row of a table of options: its help text (effect, unit and exceptions), and all else of it. */
+export const row = <const R extends object>(about: string, rest: R): R & { readonly about: string } => ({
+  ...rest,
+  about,
+});
+
 /** Returns the first of the names that has a value. */
 export const firstGiven = <N extends string>(values: { readonly [K in N]?: unknown }, names: readonly N[]) =>
   names.find((name) => values[name] !== undefined);

@@ -24,6 +24,7 @@ import {
   number,
   type Option,
   onlyOn,
+  row,
   texts,
   toggle,
   type ValueOf,
@@ -61,292 +62,225 @@ const profileNamed = (name: string) => PROFILES.find((profile) => profileName(pr
 /** The options. A row without `ours` has the name and default of `vllm serve` 0.33. */
 export const serveOptions = {
   ...serveGroup("Model", {
-    model: {
-      lands: "models.model",
-      ...freeText("NAME", "a model name"),
-      default: "the preset's model",
-      about:
-        "Model to stand in for; also the first positional argument. Its name chooses the preset of --timing: docs/explanation/timing.md.",
-    },
-    "served-model-name": {
-      lands: "models.servedModelNames",
-      ...texts("NAME", "one or more names"),
-      default: "the model",
-      about:
-        "Model names that requests may use. Answers and metrics show the first; Triton's metrics show it as the ensemble.",
-    },
-    "max-model-len": {
+    model: row(
+      "Model to stand in for; also the first positional argument. Its name chooses the preset of --timing: docs/explanation/timing.md.",
+      { lands: "models.model", ...freeText("NAME", "a model name"), default: "the preset's model" },
+    ),
+    "served-model-name": row(
+      "Model names that requests may use. Answers and metrics show the first; Triton's metrics show it as the ensemble.",
+      { lands: "models.servedModelNames", ...texts("NAME", "one or more names"), default: "the model" },
+    ),
+    "max-model-len": row("Maximum tokens of prompt plus answer. auto: as many as the KV pool holds.", {
       lands: "engine.maxModelLen",
       ...modelLen,
       default: "the preset's model",
-      about: "Maximum tokens of prompt plus answer. auto: as many as the KV pool holds.",
-    },
-    "max-logprobs": {
+    }),
+    "max-logprobs": row("Maximum number of log probabilities that a request may ask for; -1: no limit.", {
       lands: "openai.requests.maxLogprobs",
       ...integer(-1),
       ...initially(20),
-      about: "Maximum number of log probabilities that a request may ask for; -1: no limit.",
-    },
-    seed: {
-      lands: "seed",
-      ...integer(0, 2 ** 32 - 1),
-      initial: null,
-      default: "0",
-      about:
-        "Seed of all random choices. The same seed and request give the same answer. If set, the same requests in the same order also get the same ids. If not set, ids are unique to each server.",
-    },
+    }),
+    seed: row(
+      "Seed of all random choices. The same seed and request give the same answer. If set, the same requests in the same order also get the same ids. If not set, ids are unique to each server.",
+      { lands: "seed", ...integer(0, 2 ** 32 - 1), initial: null, default: "0" },
+    ),
   }),
   ...serveGroup("Server", {
-    host: {
+    host: row("Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.", {
       lands: "listen.host",
       ...freeText("ADDRESS", "an address"),
       ...initially("127.0.0.1"),
-      about: "Address to listen on. vLLM listens on all interfaces; we do so only with --host 0.0.0.0.",
-    },
-    port: {
+    }),
+    port: row("Port to listen on; 0: any free port.", {
       lands: "listen.port",
       ...integer(0, 65535),
       ...initially(8000),
-      about: "Port to listen on; 0: any free port.",
-    },
-    "http2-port": {
-      lands: "listen.http2Port",
-      ...integer(0, 65535),
-      about: "Additional port for HTTP/2: with prior knowledge, or by ALPN with --ssl-certfile. 0: any free port.",
-      ours: true,
-    },
+    }),
+    "http2-port": row(
+      "Additional port for HTTP/2: with prior knowledge, or by ALPN with --ssl-certfile. 0: any free port.",
+      { lands: "listen.http2Port", ...integer(0, 65535), ours: true },
+    ),
     "allowed-hosts": { lands: "listen.allowedHosts", ...allowedHosts, ours: true },
-    "ready-file": {
-      outside: "the command writes the file",
-      ...freeText("FILE", "the path of a file"),
-      about:
-        "Write a JSON file with the URLs of all listeners and the pid once the server accepts requests. It appears complete, never in part.",
-      ours: true,
-    },
-    "exit-with-parent": {
+    "ready-file": row(
+      "Write a JSON file with the URLs of all listeners and the pid once the server accepts requests. It appears complete, never in part.",
+      { outside: "the command writes the file", ...freeText("FILE", "the path of a file"), ours: true },
+    ),
+    "exit-with-parent": row("Shut down when the parent process exits, for any reason.", {
       outside: "the command watches its parent",
       ...onlyOn,
       default: "off",
-      about: "Shut down when the parent process exits, for any reason.",
       ours: true,
-    },
-    "api-key": {
-      lands: "openai.front.apiKeys",
-      ...texts("KEY", "one or more keys"),
-      initial: [],
-      about:
-        "Require one of these keys in requests to /v1, /v2, /inference, /cohere and /understudy. VLLM_API_KEY sets one too.",
-      secret: true,
-    },
+    }),
+    "api-key": row(
+      "Require one of these keys in requests to /v1, /v2, /inference, /cohere and /understudy. VLLM_API_KEY sets one too.",
+      { lands: "openai.front.apiKeys", ...texts("KEY", "one or more keys"), initial: [], secret: true },
+    ),
   }),
   ...frontLimitOptions,
   ...serveGroup("Server", {
-    "enable-request-id-headers": {
+    "enable-request-id-headers": row("Send the header X-Request-Id with answers.", {
       lands: "openai.front.enableRequestIdHeaders",
       ...offAtStart,
-      about: "Send the header X-Request-Id with answers.",
-    },
-    "disable-uvicorn-access-log": {
-      lands: "logs.disableAccessLog",
-      ...offAtStart,
-      about: "Do not log HTTP requests.",
-    },
-    "uvicorn-log-level": {
-      feeds: "logs.disableWarnings",
-      ...choice(...LOG_LEVELS),
-      default: "info",
-      about:
-        "Level of the HTTP log. Above info, requests are not logged; above warning, malformed requests are not either. Below info nothing is added.",
-    },
-    "disable-fastapi-docs": {
+    }),
+    "disable-uvicorn-access-log": row("Do not log HTTP requests.", { lands: "logs.disableAccessLog", ...offAtStart }),
+    "uvicorn-log-level": row(
+      "Level of the HTTP log. Above info, requests are not logged; above warning, malformed requests are not either. Below info nothing is added.",
+      { feeds: "logs.disableWarnings", ...choice(...LOG_LEVELS), default: "info" },
+    ),
+    "disable-fastapi-docs": row("Answer 404 on /openapi.json, /docs and /redoc.", {
       lands: "openai.front.disableFastapiDocs",
       ...offAtStart,
-      about: "Answer 404 on /openapi.json, /docs and /redoc.",
-    },
-    "disable-log-stats": {
+    }),
+    "disable-log-stats": row("Do not log statistics every 10 s, and omit vLLM's engine metrics, as in vLLM.", {
       lands: "logs.disableLogStats",
       ...onlyOn,
       ...initially(false),
-      about: "Do not log statistics every 10 s, and omit vLLM's engine metrics, as in vLLM.",
-    },
-    "show-hidden-metrics-for-version": {
-      feeds: "metrics.showHidden",
-      ...version,
-      about:
-        "Show the metrics hidden since this version, if it is the minor version just before the profile's. 0.33 hides none.",
-    },
-    "enable-log-requests": {
+    }),
+    "show-hidden-metrics-for-version": row(
+      "Show the metrics hidden since this version, if it is the minor version just before the profile's. 0.33 hides none.",
+      { feeds: "metrics.showHidden", ...version },
+    ),
+    "enable-log-requests": row("Log each request with its parameters.", {
       lands: "logs.enableLogRequests",
       ...offAtStart,
-      about: "Log each request with its parameters.",
-    },
-    "enable-prompt-tokens-details": {
+    }),
+    "enable-prompt-tokens-details": row("Report in usage how many prompt tokens came from the prefix cache.", {
       lands: "openai.answers.enablePromptTokensDetails",
       ...offAtStart,
-      about: "Report in usage how many prompt tokens came from the prefix cache.",
-    },
-    "enable-force-include-usage": {
+    }),
+    "enable-force-include-usage": row("End every stream with usage.", {
       lands: "openai.answers.enableForceIncludeUsage",
       ...offAtStart,
-      about: "End every stream with usage.",
-    },
-    "stream-interval": {
+    }),
+    "stream-interval": row("Tokens per streamed chunk. The first token always has its own chunk.", {
       lands: "openai.answers.streamInterval",
       ...integer(1),
       ...initially(1),
-      about: "Tokens per streamed chunk. The first token always has its own chunk.",
-    },
-    "stream-writes": {
-      lands: "listen.streamWrites",
-      ...choice(...STREAM_WRITES),
-      default: "auto",
-      about:
-        "How the token events of a step are written to sockets. batched: one native call for all (Linux, no TLS); single: one call each; auto: batched if possible.",
-      ours: true,
-    },
-    "shutdown-timeout": {
+    }),
+    "stream-writes": row(
+      "How the token events of a step are written to sockets. batched: one native call for all (Linux, no TLS); single: one call each; auto: batched if possible.",
+      { lands: "listen.streamWrites", ...choice(...STREAM_WRITES), default: "auto", ours: true },
+    ),
+    "shutdown-timeout": row("Seconds that running requests may continue after SIGTERM; 0: abort them at once.", {
       lands: "shutdownTimeoutS",
       ...integer(0, 86400),
       ...initially(0),
-      about: "Seconds that running requests may continue after SIGTERM; 0: abort them at once.",
-    },
-    "max-body-mb": {
+    }),
+    "max-body-mb": row("Maximum request body in MiB; larger bodies get 413. vLLM has no limit.", {
       lands: "listen.maxBodyBytes",
       as: bytesOfMib,
       ...number(0, 4096, "min"),
       initial: bytesOfMib(64),
       default: "64",
-      about: "Maximum request body in MiB; larger bodies get 413. vLLM has no limit.",
       ours: true,
-    },
-    workers: {
-      lands: "workers",
-      ...integer(1, WORKERS_MAX),
-      ...initially(1),
-      about:
-        "Number of processes that serve the port, each with its own engines. More than 1 needs Linux: docs/how-to/workers.md.",
-      ours: true,
-    },
+    }),
+    workers: row(
+      "Number of processes that serve the port, each with its own engines. More than 1 needs Linux: docs/how-to/workers.md.",
+      { lands: "workers", ...integer(1, WORKERS_MAX), ...initially(1), ours: true },
+    ),
   }),
   ...engineOptions,
   ...serveGroup("Server", {
-    "enable-tokenizer-info-endpoint": {
+    "enable-tokenizer-info-endpoint": row("Serve the tokenizer's configuration on GET /tokenizer_info.", {
       lands: "openai.front.tokenizerInfo",
       as: onlyTrue,
       ...toggle,
-      about: "Serve the tokenizer's configuration on GET /tokenizer_info.",
-    },
-    "enable-scale-out": {
-      lands: "openai.front.scaleOut",
-      as: onlyTrue,
-      ...toggle,
-      about:
-        "Not implemented: with it, /inference/v1/generate and the render routes answer 501; without it 403, like vLLM.",
-    },
+    }),
+    "enable-scale-out": row(
+      "Not implemented: with it, /inference/v1/generate and the render routes answer 501; without it 403, like vLLM.",
+      { lands: "openai.front.scaleOut", as: onlyTrue, ...toggle },
+    ),
   }),
   ...stepOptions,
   ...lengthOptions,
   ...ourServeGroup("Stand-in", {
-    answers: {
-      feeds: "text.echo",
-      ...choice("prose", "echo", "prompted-json"),
-      default: "prose",
-      about:
-        "Default text of answers. prose: seeded prose; echo: the user's last message; prompted-json: JSON if the prompt asks for it in words, else prose: docs/how-to/structured-output.md.",
-    },
-    compat: {
+    answers: row(
+      "Default text of answers. prose: seeded prose; echo: the user's last message; prompted-json: JSON if the prompt asks for it in words, else prose: docs/how-to/structured-output.md.",
+      { feeds: "text.echo", ...choice("prose", "echo", "prompted-json"), default: "prose" },
+    ),
+    compat: row("Accept the flags, environment and YAML keys of another stand-in: docs/how-to/migrating.md.", {
       outside: "chooses the options that are read",
       ...choice("llm-d-inference-sim"),
       metavar: "NAME",
-      about: "Accept the flags, environment and YAML keys of another stand-in: docs/how-to/migrating.md.",
-    },
-    "admin-key": {
-      outside: "the command gives it to the routes of the admin",
-      ...freeText("KEY", "a key"),
-      default: "none: /admin/config answers 404",
-      about:
-        "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/how-to/admin.md.",
-      secret: true,
-    },
-    role: {
+    }),
+    "admin-key": row(
+      "Key that clients need to change timing, admission, failures, fixtures and logs of the running server: docs/how-to/admin.md.",
+      {
+        outside: "the command gives it to the routes of the admin",
+        ...freeText("KEY", "a key"),
+        default: "none: /admin/config answers 404",
+        secret: true,
+      },
+    ),
+    role: row(`Server to stand in for: ${rolesText()}.`, {
       lands: "role",
       ...choice("vllm", "trtllm-serve", "vllm-engine"),
       metavar: "ROLE",
       ...initially("vllm"),
-      about: `Server to stand in for: ${rolesText()}.`,
-    },
-    "metrics-profile": {
-      lands: "metrics.profile",
-      as: profileNamed,
-      ...choice(...PROFILES.map(profileName)),
-      metavar: "VERSION",
-      initial: CURRENT,
-      default: profileName(CURRENT),
-      about:
-        "Version of vLLM whose metric names and labels are used, or its front end in Rust: docs/reference/metrics.md.",
-    },
-    fix: {
+    }),
+    "metrics-profile": row(
+      "Version of vLLM whose metric names and labels are used, or its front end in Rust: docs/reference/metrics.md.",
+      {
+        lands: "metrics.profile",
+        as: profileNamed,
+        ...choice(...PROFILES.map(profileName)),
+        metavar: "VERSION",
+        initial: CURRENT,
+        default: profileName(CURRENT),
+      },
+    ),
+    fix: row("Known defects of the real server's metrics that are repaired: docs/reference/metrics.md.", {
       lands: "engine.fixes",
       ...namesOf(FIX_NAMES),
-      about: "Known defects of the real server's metrics that are repaired: docs/reference/metrics.md.",
-    },
-    bug: {
+    }),
+    bug: row("Defects to add to the metrics, to test a checker: docs/reference/bug-modes.md.", {
       lands: "metrics.bugs",
       ...namesOf(BUG_NAMES),
       initial: [],
-      about: "Defects to add to the metrics, to test a checker: docs/reference/bug-modes.md.",
-    },
-    "fake-metrics": {
-      feeds: "metrics.fakes",
-      ...freeText("JSON", "a JSON object"),
-      about: "Made-up values for some of vLLM's metrics, in place of the true ones: docs/how-to/bug-modes.md.",
-    },
-    "truth-log": {
-      lands: "truth.log.file",
-      ...freeText("FILE", "the path of a file"),
-      about:
-        "Write the true times and events of each request to this file, as JSON Lines: docs/reference/truth-log.md.",
-    },
-    "truth-log-max-mb": {
-      lands: "truth.log.maxBytes",
-      as: bytesOfMib,
-      ...number(0, 1_048_576, "min"),
-      initial: bytesOfMib(256),
-      default: "256",
-      about: "Size in MiB at which the truth log continues in a new file. The full file becomes FILE.1.",
-    },
-    "truth-log-files": {
+    }),
+    "fake-metrics": row(
+      "Made-up values for some of vLLM's metrics, in place of the true ones: docs/how-to/bug-modes.md.",
+      { feeds: "metrics.fakes", ...freeText("JSON", "a JSON object") },
+    ),
+    "truth-log": row(
+      "Write the true times and events of each request to this file, as JSON Lines: docs/reference/truth-log.md.",
+      { lands: "truth.log.file", ...freeText("FILE", "the path of a file") },
+    ),
+    "truth-log-max-mb": row(
+      "Size in MiB at which the truth log continues in a new file. The full file becomes FILE.1.",
+      {
+        lands: "truth.log.maxBytes",
+        as: bytesOfMib,
+        ...number(0, 1_048_576, "min"),
+        initial: bytesOfMib(256),
+        default: "256",
+      },
+    ),
+    "truth-log-files": row("Files of the truth log to keep, including the current one.", {
       lands: "truth.log.files",
       ...integer(1, 1000),
       ...initially(4),
-      about: "Files of the truth log to keep, including the current one.",
-    },
-    "truth-wire": {
+    }),
+    "truth-wire": row("Also write the bytes of disturbed answers to the truth log: docs/reference/truth-log.md.", {
       lands: "truth.log.wire",
       ...toggle,
       initial: false,
       default: "off",
-      about: "Also write the bytes of disturbed answers to the truth log: docs/reference/truth-log.md.",
-    },
-    "truth-requests": {
-      lands: "truth.requests",
-      ...integer(0, 100_000),
-      ...initially(TRUTH_REQUESTS),
-      about: "Finished generations to keep for GET /understudy/requests; 0: none. docs/reference/truth-log.md.",
-    },
-    "keep-bodies": {
-      lands: "truth.keepBodies",
-      ...offAtStart,
-      about:
-        "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/reference/truth-log.md.",
-    },
+    }),
+    "truth-requests": row(
+      "Finished generations to keep for GET /understudy/requests; 0: none. docs/reference/truth-log.md.",
+      { lands: "truth.requests", ...integer(0, 100_000), ...initially(TRUTH_REQUESTS) },
+    ),
+    "keep-bodies": row(
+      "Keep the last 1,000 requests with their bodies for GET /understudy/requests?sent=1: docs/reference/truth-log.md.",
+      { lands: "truth.keepBodies", ...offAtStart },
+    ),
   }),
   ...serveGroup("Stand-in", {
-    config: {
+    config: row("YAML file whose keys are these options without leading dashes.", {
       outside: "names the file that other options are read from",
       ...freeText("FILE", "the path of a YAML file"),
-      about: "YAML file whose keys are these options without leading dashes.",
-    },
+    }),
     "print-config": { ...printConfig, ours: true },
   }),
   ...wireOptions,

@@ -4,7 +4,7 @@ import type { StepNoise } from "../../engine/config/step-times.ts";
 import { durations, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET } from "../../engine/timing/presets.ts";
 import { ourServeGroup } from "./landing.ts";
-import { firstGiven, freeText, number, readable } from "./option.ts";
+import { firstGiven, freeText, number, readable, row } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 function tailOf(written: string): StepNoise["tail"] {
@@ -22,28 +22,25 @@ function pauseOf(written: string): StepNoise["pause"] {
 }
 
 export const stepOptions = ourServeGroup("Stand-in", {
-  timing: {
-    feeds: "engine.timing",
-    ...freeText("TIMING", TIMING_FORMS),
-    default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
-    about: `Source of step times: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. overhead sets the time of a request before it reaches the queue, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/explanation/timing.md.`,
-  },
-  jitter: {
+  timing: row(
+    `Source of step times: ${TIMING_FORMS}. A preset also sets the defaults of its model and GPU. overhead sets the time of a request before it reaches the queue, as in PRESET:overhead=10ms or linear:…,overhead=10ms: docs/explanation/timing.md.`,
+    {
+      feeds: "engine.timing",
+      ...freeText("TIMING", TIMING_FORMS),
+      default: `the preset measured for the model, else ${DEFAULT_PRESET}`,
+    },
+  ),
+  jitter: row("Multiply each step time by a log-normal factor with mean 1. X: standard deviation of its logarithm.", {
     lands: "engine.noise.jitterSigma",
     as: (sigma: number) => sigma || undefined,
     ...number(0, 2),
     default: "0",
-    about: "Multiply each step time by a log-normal factor with mean 1. X: standard deviation of its logarithm.",
-  },
-  "overhead-jitter": {
-    lands: "engine.noise.overheadSigma",
-    as: (sigma: number) => sigma || undefined,
-    ...number(0, 1),
-    default: "0",
-    about:
-      "Multiply each request's overhead before the queue by a normal factor with mean 1 and this standard deviation, cut to 0.3 to 1.7.",
-  },
-  "jitter-tail": {
+  }),
+  "overhead-jitter": row(
+    "Multiply each request's overhead before the queue by a normal factor with mean 1 and this standard deviation, cut to 0.3 to 1.7.",
+    { lands: "engine.noise.overheadSigma", as: (sigma: number) => sigma || undefined, ...number(0, 1), default: "0" },
+  ),
+  "jitter-tail": row("Multiply this share of the steps by a Pareto factor (1 to 1000) with exponent alpha.", {
     lands: "engine.noise.tail",
     as: tailOf,
     ...readable(
@@ -51,9 +48,8 @@ export const stepOptions = ourServeGroup("Stand-in", {
       "share=X,alpha=Y, as in share=0.01,alpha=2; a share above 0 to 1, an exponent above 1 to 100",
       tailOf,
     ),
-    about: "Multiply this share of the steps by a Pareto factor (1 to 1000) with exponent alpha.",
-  },
-  "slow-steps": {
+  }),
+  "slow-steps": row("Pause the engine at regular intervals: the step that runs then takes this much longer.", {
     lands: "engine.noise.pause",
     as: pauseOf,
     ...readable(
@@ -61,15 +57,13 @@ export const stepOptions = ourServeGroup("Stand-in", {
       "every=TIME,for=TIME, as in every=10s,for=200ms; up to an hour, the pause shorter than its interval",
       pauseOf,
     ),
-    about: "Pause the engine at regular intervals: the step that runs then takes this much longer.",
-  },
-  speed: {
+  }),
+  speed: row("Factor by which the engine is faster: divides the times of steps, pauses and request overhead.", {
     lands: "engine.speed",
     as: (speed: number) => (speed === 1 ? undefined : speed),
     ...number(0.001, 1000),
     default: "1",
-    about: "Factor by which the engine is faster: divides the times of steps, pauses and request overhead.",
-  },
+  }),
 });
 
 const NEEDS_STEP_TIMES = ["jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"] as const;

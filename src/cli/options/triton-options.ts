@@ -1,7 +1,7 @@
 /** Options of Triton's metrics. Names, syntax and defaults are those of `tritonserver`. */
 import { DEFAULT_INTERVAL_MS, parseMetricsConfig, readTritonBoolean } from "../../metrics/config/triton-metrics.ts";
 import { initially, ourServeGroup } from "./landing.ts";
-import { freeText, integer, one, texts } from "./option.ts";
+import { freeText, integer, one, row, texts } from "./option.ts";
 
 export const tritonBoolean = {
   ...one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean),
@@ -11,44 +11,36 @@ export const trueAtStart = { ...tritonBoolean, ...initially(true) };
 export const falseAtStart = { ...tritonBoolean, ...initially(false) };
 
 export const tritonOptions = ourServeGroup("Triton's metrics", {
-  "allow-metrics": {
+  "allow-metrics": row("Serve the metrics of a Triton server and of its TensorRT-LLM backend.", {
     lands: "metrics.triton.metrics",
     ...trueAtStart,
-    about: "Serve the metrics of a Triton server and of its TensorRT-LLM backend.",
-  },
-  "allow-gpu-metrics": {
+  }),
+  "allow-gpu-metrics": row("Include made-up values of Triton's GPU metrics, for the preset's GPUs.", {
     lands: "metrics.triton.gpu",
     ...trueAtStart,
-    about: "Include made-up values of Triton's GPU metrics, for the preset's GPUs.",
-  },
-  "allow-cpu-metrics": {
+  }),
+  "allow-cpu-metrics": row("Include Triton's CPU and memory metrics, measured on this machine.", {
     lands: "metrics.triton.cpu",
     ...trueAtStart,
-    about: "Include Triton's CPU and memory metrics, measured on this machine.",
-  },
-  "metrics-port": {
+  }),
+  "metrics-port": row("Additional port that serves only Triton's metrics, as 8002 does for Triton. 0: any free port.", {
     lands: "metrics.triton.listen.port",
     ...integer(0, 65535),
-    about: "Additional port that serves only Triton's metrics, as 8002 does for Triton. 0: any free port.",
-  },
-  "metrics-address": {
+  }),
+  "metrics-address": row("Address of --metrics-port.", {
     lands: "metrics.triton.listen.host",
     ...freeText("ADDRESS", "an address"),
     default: "--host",
-    about: "Address of --metrics-port.",
-  },
-  "metrics-interval-ms": {
+  }),
+  "metrics-interval-ms": row("Twice the milliseconds between updates of GPU, CPU and memory metrics.", {
     lands: "metrics.triton.intervalMs",
     ...integer(1),
     ...initially(DEFAULT_INTERVAL_MS),
-    about: "Twice the milliseconds between updates of GPU, CPU and memory metrics.",
-  },
-  "metrics-config": {
-    feeds: "metrics.triton",
-    ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE"),
-    about:
-      "One setting of Triton's metrics; give the option once per setting: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
-  },
+  }),
+  "metrics-config": row(
+    "One setting of Triton's metrics; give the option once per setting: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
+    { feeds: "metrics.triton", ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE") },
+  ),
 });
 
 /**

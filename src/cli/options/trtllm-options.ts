@@ -7,136 +7,114 @@ import { TRTLLM_SERVE as ROLE, VLLM_ENGINE } from "../../app/config/roles.ts";
 import { REQUESTS_MOST } from "../../base/core-limits.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS } from "../../engine/config/trtllm.ts";
 import { initially, offAtStart, onAtStart, ourServeGroup } from "./landing.ts";
-import { choice, firstGiven, humanInteger, integer, number, onlyOn, toggle } from "./option.ts";
+import { choice, firstGiven, humanInteger, integer, number, onlyOn, row, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 /** Default of --iter-stats-max-iterations, which is also the limit of TensorRT-LLM's C++ executor. */
 const ITERATIONS_KEPT = 1000;
 
 export const trtllmOptions = ourServeGroup("TensorRT-LLM's scheduler", {
-  "capacity-scheduler-policy": {
-    lands: "engine.trtllm.capacitySchedulerPolicy",
-    ...choice(...CAPACITY_POLICIES),
-    metavar: "POLICY",
-    default: "none: vLLM's scheduler",
-    about:
-      "Use TensorRT-LLM's scheduler with this policy: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which ignores memory. docs/reference/trtllm.md.",
-  },
-  "context-chunking-policy": {
-    lands: "engine.trtllm.contextChunkingPolicy",
-    ...choice(...CHUNKING_POLICIES),
-    metavar: "POLICY",
-    ...initially("FIRST_COME_FIRST_SERVED"),
-    about:
-      "How chunks of several prompts share an iteration: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS. Needs chunked prefill.",
-  },
-  "max-batch-size": {
+  "capacity-scheduler-policy": row(
+    "Use TensorRT-LLM's scheduler with this policy: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which ignores memory. docs/reference/trtllm.md.",
+    {
+      lands: "engine.trtllm.capacitySchedulerPolicy",
+      ...choice(...CAPACITY_POLICIES),
+      metavar: "POLICY",
+      default: "none: vLLM's scheduler",
+    },
+  ),
+  "context-chunking-policy": row(
+    "How chunks of several prompts share an iteration: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS. Needs chunked prefill.",
+    {
+      lands: "engine.trtllm.contextChunkingPolicy",
+      ...choice(...CHUNKING_POLICIES),
+      metavar: "POLICY",
+      ...initially("FIRST_COME_FIRST_SERVED"),
+    },
+  ),
+  "max-batch-size": row("Maximum active requests, and maximum requests in one iteration.", {
     lands: "engine.maxNumSeqs",
     ...integer(1, REQUESTS_MOST),
     default: `${TRTLLM_DEFAULTS.maxBatchSize}`,
-    about: "Maximum active requests, and maximum requests in one iteration.",
-  },
-  "max-num-tokens": {
+  }),
+  "max-num-tokens": row("Maximum tokens in one iteration.", {
     lands: "engine.maxNumBatchedTokens",
     ...humanInteger(1),
     default: `${TRTLLM_DEFAULTS.maxNumTokens}`,
-    about: "Maximum tokens in one iteration.",
-  },
-  "max-input-len": {
-    lands: "engine.trtllm.maxInputLen",
-    ...humanInteger(1),
-    default: "max-model-len",
-    about: "Maximum prompt of a request that resumes after a pause, in tokens. Tokens beyond it are computed again.",
-  },
-  "tokens-per-block": {
+  }),
+  "max-input-len": row(
+    "Maximum prompt of a request that resumes after a pause, in tokens. Tokens beyond it are computed again.",
+    { lands: "engine.trtllm.maxInputLen", ...humanInteger(1), default: "max-model-len" },
+  ),
+  "tokens-per-block": row("Tokens per KV block, and the unit of prompt chunks.", {
     lands: "engine.blockSize",
     ...integer(1, 65536),
     default: `block-size, else ${TRTLLM_DEFAULTS.tokensPerBlock}`,
-    about: "Tokens per KV block, and the unit of prompt chunks.",
-  },
-  "kv-cache-free-gpu-mem-fraction": {
-    feeds: "engine.numGpuBlocks",
-    ...number(0, 1, "min"),
-    default: `${TRTLLM_DEFAULTS.freeGpuMemoryFraction}`,
-    about: "Share of the preset's GPU memory for the KV pool, of the memory that the weights leave free.",
-  },
-  "enable-block-reuse": {
+  }),
+  "kv-cache-free-gpu-mem-fraction": row(
+    "Share of the preset's GPU memory for the KV pool, of the memory that the weights leave free.",
+    { feeds: "engine.numGpuBlocks", ...number(0, 1, "min"), default: `${TRTLLM_DEFAULTS.freeGpuMemoryFraction}` },
+  ),
+  "enable-block-reuse": row("Share KV blocks between requests whose prompts begin alike.", {
     lands: "engine.enablePrefixCaching",
     ...toggle,
     default: "true",
-    about: "Share KV blocks between requests whose prompts begin alike.",
-  },
-  "enable-partial-reuse": {
+  }),
+  "enable-partial-reuse": row("Also reuse the matching beginning of a block that differs later.", {
     lands: "engine.trtllm.enablePartialReuse",
     ...onAtStart,
-    about: "Also reuse the matching beginning of a block that differs later.",
-  },
-  "copy-on-partial-reuse": {
+  }),
+  "copy-on-partial-reuse": row("Also partially reuse blocks that are in use or have successors, by copying them.", {
     lands: "engine.trtllm.copyOnPartialReuse",
     ...onAtStart,
-    about: "Also partially reuse blocks that are in use or have successors, by copying them.",
-  },
-  "enable-prefix-aware-scheduling": {
-    lands: "engine.trtllm.enablePrefixAwareScheduling",
-    ...onAtStart,
-    about: "Let requests wait for blocks that other requests will compute, and count cached blocks at admission.",
-  },
-  "disable-overlap-scheduler": {
+  }),
+  "enable-prefix-aware-scheduling": row(
+    "Let requests wait for blocks that other requests will compute, and count cached blocks at admission.",
+    { lands: "engine.trtllm.enablePrefixAwareScheduling", ...onAtStart },
+  ),
+  "disable-overlap-scheduler": row("Schedule an iteration after the previous one has ended, not while it runs.", {
     lands: "engine.asyncScheduling",
     as: (disabled: boolean) => !disabled,
     ...onlyOn,
-    about: "Schedule an iteration after the previous one has ended, not while it runs.",
-  },
-  "waiting-queue-policy": {
-    lands: "engine.schedulingPolicy",
-    ...choice("fcfs", "priority"),
-    default: "fcfs",
-    about:
-      "Order in which requests become active. fcfs: by arrival; priority: by the request's priority, smallest value first.",
-  },
+  }),
+  "waiting-queue-policy": row(
+    "Order in which requests become active. fcfs: by arrival; priority: by the request's priority, smallest value first.",
+    { lands: "engine.schedulingPolicy", ...choice("fcfs", "priority"), default: "fcfs" },
+  ),
 });
 
 export const trtllmServeOptions = ourServeGroup("TensorRT-LLM's server (--role trtllm-serve)", {
-  "max-seq-len": {
+  "max-seq-len": row("Maximum tokens of prompt plus answer. Same as --max-model-len.", {
     lands: "engine.maxModelLen",
     ...humanInteger(1),
     default: "max-model-len",
-    about: "Maximum tokens of prompt plus answer. Same as --max-model-len.",
-  },
-  "return-perf-metrics": {
+  }),
+  "return-perf-metrics": row("Serve /prometheus/metrics, and record times of requests for /perf_metrics.", {
     lands: "iterations.returnPerfMetrics",
     ...offAtStart,
-    about: "Serve /prometheus/metrics, and record times of requests for /perf_metrics.",
-  },
-  "perf-metrics-max-requests": {
+  }),
+  "perf-metrics-max-requests": row("Number of requests to keep for /perf_metrics.", {
     lands: "iterations.perfMetricsMaxRequests",
     ...integer(0, 1_000_000),
     ...initially(0),
-    about: "Number of requests to keep for /perf_metrics.",
-  },
-  "enable-iter-perf-stats": {
+  }),
+  "enable-iter-perf-stats": row("Record statistics of each iteration for /metrics and /prometheus/metrics.", {
     lands: "iterations.enableIterPerfStats",
     ...offAtStart,
-    about: "Record statistics of each iteration for /metrics and /prometheus/metrics.",
-  },
-  "enable-iter-req-stats": {
-    lands: "iterations.enableIterReqStats",
-    ...offAtStart,
-    about: "Also report each request of each iteration on /metrics. Needs --enable-iter-perf-stats.",
-  },
-  "iter-stats-max-iterations": {
+  }),
+  "enable-iter-req-stats": row(
+    "Also report each request of each iteration on /metrics. Needs --enable-iter-perf-stats.",
+    { lands: "iterations.enableIterReqStats", ...offAtStart },
+  ),
+  "iter-stats-max-iterations": row("Maximum iterations whose statistics are kept until read; older ones are dropped.", {
     lands: "iterations.iterStatsMaxIterations",
     ...integer(1, 1_000_000),
     ...initially(ITERATIONS_KEPT),
-    about: "Maximum iterations whose statistics are kept until read; older ones are dropped.",
-  },
-  "event-buffer-max-size": {
-    lands: "iterations.eventBufferMaxSize",
-    ...integer(0, 1_000_000),
-    initial: 0,
-    default: "0: none",
-    about: "Maximum KV cache events that are kept until POST /kv_cache_events reads them; older ones are dropped.",
-  },
+  }),
+  "event-buffer-max-size": row(
+    "Maximum KV cache events that are kept until POST /kv_cache_events reads them; older ones are dropped.",
+    { lands: "iterations.eventBufferMaxSize", ...integer(0, 1_000_000), initial: 0, default: "0: none" },
+  ),
 });
 
 const SWITCH = "capacity-scheduler-policy";

@@ -1,7 +1,7 @@
 /** The options of `understudy proxy`. */
 
 import { faultIds } from "../fault-ids.ts";
-import { freeText, inGroup, integer, number, type OptionRow, one, onlyOn } from "../options/option.ts";
+import { freeText, inGroup, integer, number, type OptionRow, one, onlyOn, row } from "../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const url = one<URL>("URL", "an http or https URL, as http://127.0.0.1:8001", (written) => {
@@ -15,34 +15,30 @@ const url = one<URL>("URL", "an http or https URL, as http://127.0.0.1:8001", (w
 
 export const proxyOptions = {
   ...inGroup("Server", {
-    to: { ...url, default: "none, required", about: "Server to which the proxy forwards requests." },
-    host: { ...freeText("ADDRESS", "an address"), default: "127.0.0.1", about: "Address to listen on." },
-    port: { ...integer(0, 65_535), default: "8080", about: "Port to listen on; 0: any free port." },
-    "ready-file": {
-      ...freeText("FILE", "a path"),
-      about: "Write JSON with the URL and pid once the proxy accepts requests.",
-    },
-    "exit-with-parent": { ...onlyOn, default: "off", about: "Exit when the parent process exits." },
+    to: row("Server to which the proxy forwards requests.", { ...url, default: "none, required" }),
+    host: row("Address to listen on.", { ...freeText("ADDRESS", "an address"), default: "127.0.0.1" }),
+    port: row("Port to listen on; 0: any free port.", { ...integer(0, 65_535), default: "8080" }),
+    "ready-file": row("Write JSON with the URL and pid once the proxy accepts requests.", freeText("FILE", "a path")),
+    "exit-with-parent": row("Exit when the parent process exits.", { ...onlyOn, default: "off" }),
   }),
   ...inGroup("Faults", {
-    fault: {
-      ...freeText("PLAN", "a plan of faults"),
-      about: "Apply this plan of faults to every answer: docs/reference/faults.md.",
-    },
-    "fault-plan": {
-      ...freeText("FILE", "the path of a YAML file"),
-      about: "YAML file of rules for faults, as for understudy serve.",
-    },
-    "fault-rate": { ...number(0, 100), default: "0", about: "Percentage of answers that get one random fault." },
-    faults: { ...faultIds, default: "any of a stream", about: "Faults of --fault-rate." },
-    seed: { ...integer(0, 2 ** 32 - 1), default: "0", about: "Seed of the random choices." },
+    fault: row(
+      "Apply this plan of faults to every answer: docs/reference/faults.md.",
+      freeText("PLAN", "a plan of faults"),
+    ),
+    "fault-plan": row(
+      "YAML file of rules for faults, as for understudy serve.",
+      freeText("FILE", "the path of a YAML file"),
+    ),
+    "fault-rate": row("Percentage of answers that get one random fault.", { ...number(0, 100), default: "0" }),
+    faults: row("Faults of --fault-rate.", { ...faultIds, default: "any of a stream" }),
+    seed: row("Seed of the random choices.", { ...integer(0, 2 ** 32 - 1), default: "0" }),
   }),
   ...inGroup("Records", {
-    record: {
-      ...freeText("DIR", "the path of a folder"),
-      about:
-        "Record each POST, its answer and the times of its events as a fixture in this folder, for understudy serve --fixtures.",
-    },
+    record: row(
+      "Record each POST, its answer and the times of its events as a fixture in this folder, for understudy serve --fixtures.",
+      freeText("DIR", "the path of a folder"),
+    ),
   }),
 } as const satisfies Record<string, OptionRow>;
 

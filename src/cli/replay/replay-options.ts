@@ -2,7 +2,7 @@
 
 import { TRACE_FORMATS } from "../../workloads/open.ts";
 import type { Command } from "../options/given.ts";
-import { freeText, inGroup, integer, number, type OptionRow, onlyOn } from "../options/option.ts";
+import { freeText, inGroup, integer, number, type OptionRow, onlyOn, row } from "../options/option.ts";
 import { optionsHelp, takeOptions, type ValuesOf } from "../options/take-options.ts";
 import { traceOptions } from "../trace-options.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
@@ -11,78 +11,66 @@ const SECONDS_MOST = 1e9;
 
 export const replayOptions = {
   ...inGroup("Trace", {
-    format: {
+    format: row(`Format of the trace: ${TRACE_FORMATS}.`, {
       ...freeText("FORMAT", TRACE_FORMATS),
       default: "detected from the file",
-      about: `Format of the trace: ${TRACE_FORMATS}.`,
-    },
+    }),
     ...traceOptions,
-    limit: { ...integer(1), about: "Maximum number of requests to replay." },
-    "rate-scale": { ...number(0, 1e6, "min"), default: "1", about: "Factor by which requests arrive faster." },
-    until: {
-      ...number(0, SECONDS_MOST, "min"),
-      about: "End at this simulated second. Requests that run then count as unfinished.",
-    },
-    "skip-bad": { ...onlyOn, about: "Count malformed lines and skip them." },
-    engines: {
+    limit: row("Maximum number of requests to replay.", integer(1)),
+    "rate-scale": row("Factor by which requests arrive faster.", { ...number(0, 1e6, "min"), default: "1" }),
+    until: row(
+      "End at this simulated second. Requests that run then count as unfinished.",
+      number(0, SECONDS_MOST, "min"),
+    ),
+    "skip-bad": row("Count malformed lines and skip them.", onlyOn),
+    engines: row("Number of engines. Requests are balanced between them as in the server.", {
       ...integer(1, 256),
       default: "data-parallel-size",
-      about: "Number of engines. Requests are balanced between them as in the server.",
-    },
-    crash: {
-      ...freeText("FILE", "a file that was written when the core trapped"),
-      about: "Run the commands of a crash file in the debug core, in place of a trace. Exit code 70 if it traps again.",
-    },
-    "stop-share": {
+    }),
+    crash: row(
+      "Run the commands of a crash file in the debug core, in place of a trace. Exit code 70 if it traps again.",
+      freeText("FILE", "a file that was written when the core trapped"),
+    ),
+    "stop-share": row("Share of answers that stop at their traced length. For the others that length is max_tokens.", {
       ...number(0, 1),
       default: "0",
-      about: "Share of answers that stop at their traced length. For the others that length is max_tokens.",
-    },
-    "client-timeout": {
-      ...secondsRange,
-      about:
-        "Simulated seconds after which a client disconnects from an unfinished answer. A range is drawn from per request.",
-    },
+    }),
+    "client-timeout": row(
+      "Simulated seconds after which a client disconnects from an unfinished answer. A range is drawn from per request.",
+      secondsRange,
+    ),
   }),
   ...inGroup("Output", {
-    json: { ...freeText("FILE", "a path to write"), about: "Write the results as JSON to this file." },
-    html: {
-      ...freeText("FILE", "a path to write"),
-      about: "Write a report with plots to this file. It works offline. Observes every step, which is slower.",
-    },
-    metrics: {
-      ...freeText("FILE", "a path to write"),
-      about: "Write the metrics at the end, as /metrics would show them, to this file.",
-    },
-    series: {
-      ...freeText("FILE", "a path to write"),
-      about: "Write load and KV pool over simulated time as CSV to this file.",
-    },
-    "series-interval": {
+    json: row("Write the results as JSON to this file.", freeText("FILE", "a path to write")),
+    html: row(
+      "Write a report with plots to this file. It works offline. Observes every step, which is slower.",
+      freeText("FILE", "a path to write"),
+    ),
+    metrics: row(
+      "Write the metrics at the end, as /metrics would show them, to this file.",
+      freeText("FILE", "a path to write"),
+    ),
+    series: row("Write load and KV pool over simulated time as CSV to this file.", freeText("FILE", "a path to write")),
+    "series-interval": row("Simulated seconds per row of the series.", {
       ...number(0.001, SECONDS_MOST),
       default: "1",
-      about: "Simulated seconds per row of the series.",
-    },
-    openmetrics: {
-      ...freeText("FILE", "a path to write"),
-      about:
-        "Write the samples that Prometheus would have stored as OpenMetrics with timestamps (docs/how-to/prometheus.md).",
-    },
-    "scrape-interval": {
+    }),
+    openmetrics: row(
+      "Write the samples that Prometheus would have stored as OpenMetrics with timestamps (docs/how-to/prometheus.md).",
+      freeText("FILE", "a path to write"),
+    ),
+    "scrape-interval": row("Simulated time between two scrapes for --openmetrics.", {
       ...interval,
       default: `${SCRAPE_INTERVAL_S}s`,
-      about: "Simulated time between two scrapes for --openmetrics.",
-    },
-    dialects: {
+    }),
+    dialects: row("Metrics dialects to scrape for --openmetrics. Each is a job with its name.", {
       ...dialectList,
       default: "all",
-      about: "Metrics dialects to scrape for --openmetrics. Each is a job with its name.",
-    },
-    "start-time": {
+    }),
+    "start-time": row("Start of the simulation in seconds since 1970, for --openmetrics and --metrics.", {
       ...number(0, 1e10),
       default: "0",
-      about: "Start of the simulation in seconds since 1970, for --openmetrics and --metrics.",
-    },
+    }),
   }),
 } as const satisfies Record<string, OptionRow>;
 

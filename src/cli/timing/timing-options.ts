@@ -1,10 +1,10 @@
 /** The options and the help text of `understudy timing`. */
 import { TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
-import { type OptionRow, onlyOn } from "../options/option.ts";
+import { type OptionRow, onlyOn, row } from "../options/option.ts";
 import { optionsHelp } from "../options/take-options.ts";
 
 export const timingOptions = {
-  json: { ...onlyOn, group: "Output", about: "Print JSON in place of tables and plots." },
+  json: row("Print JSON in place of tables and plots.", { ...onlyOn, group: "Output" }),
 } as const satisfies Record<string, OptionRow>;
 
 export function timingHelp(): string {

@@ -1,29 +1,24 @@
 /** The options of `understudy truth`. */
 
 import { MEASURED_UNITS } from "../../tools/load/measured-file.ts";
-import { choice, freeText, inGroup, onlyOn } from "../options/option.ts";
+import { choice, freeText, inGroup, onlyOn, row } from "../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 export const truthOptions = inGroup("", {
-  since: {
+  since: row("Print only rows after this cursor. Only with a URL.", {
     ...freeText("CURSOR", "a cursor that an earlier call printed"),
     default: "all that the server keeps",
-    about: "Print only rows after this cursor. Only with a URL.",
-  },
-  json: { ...onlyOn, about: "Print JSON in place of the table." },
-  compare: {
-    ...freeText("FILE", "a path of CSV or JSON Lines"),
-    about: "File of measured times: request_id with ttft, e2e or both. Also prints measured minus true times.",
-  },
-  unit: {
+  }),
+  json: row("Print JSON in place of the table.", onlyOn),
+  compare: row(
+    "File of measured times: request_id with ttft, e2e or both. Also prints measured minus true times.",
+    freeText("FILE", "a path of CSV or JSON Lines"),
+  ),
+  unit: row("Unit of the columns of --compare, unless their names end with a unit, as ttft_ms does.", {
     ...choice(...MEASURED_UNITS),
     default: "ms",
-    about: "Unit of the columns of --compare, unless their names end with a unit, as ttft_ms does.",
-  },
-  "api-key": {
-    ...freeText("KEY", "the server's key"),
-    about: "API key of the server, if it needs one.",
-  },
+  }),
+  "api-key": row("API key of the server, if it needs one.", freeText("KEY", "the server's key")),
 });
 
 export type TruthValues = ValuesOf<typeof truthOptions>;
