@@ -3,9 +3,11 @@
  * mocker's polynomial, llm-d-inference-sim's profiles).
  */
 import type { Profile } from "../profile.ts";
-import { gptOss } from "./gpt-oss.ts";
-import { llama8b } from "./llama-3-1-8b.ts";
-import { llama70b } from "./llama-3-1-70b.ts";
-import { qwen3 } from "./qwen3.ts";
+import gptOss from "./gpt-oss.json";
+import llama8b from "./llama-3-1-8b.json";
+import llama70b from "./llama-3-1-70b.json";
+import { type PresetFigures, preset } from "./measured.ts";
+import qwen3 from "./qwen3.json";
 
-export const profiles: readonly Profile[] = [...gptOss, ...llama70b, ...llama8b, ...qwen3];
+const rows = [...gptOss, ...llama70b, ...llama8b, ...qwen3] as unknown as readonly PresetFigures[];
+export const profiles: readonly Profile[] = rows.map(preset);

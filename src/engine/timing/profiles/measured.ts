@@ -1,8 +1,8 @@
 /**
- * Parts that all presets share. Times are microseconds in the form of `../timing.ts`. Source unless a preset names
+ * Makes the presets from the rows of the JSON files, with the parts that all share. Times are microseconds in the form of `../timing.ts`. Source unless a preset names
  * another: aiconfigurator-core 0.12.0 (operator database),
  * systems/data/GPU/{gemm,attention,comm,moe}/ENGINE/VERSION/*.parquet, with the model's weights config on the hub. A
- * preset's comment names GPU, ENGINE and VERSION. "Mixed steps": largest and mean deviation of the form from the
+ * row's `about` names GPU, ENGINE and VERSION. "Mixed steps": largest and mean deviation of the form from the
  * source. Calibrated: TPOT is scaled to measured points, and the request overhead is the value from 0 to 15 ms with the
  * best TTFT. "before" is the median of form / measured. Not calibrated, because there are no points: the overhead is
  * that of similar engines' API servers and tokenizers (docs/explanation/timing.md).
@@ -25,7 +25,15 @@ const GPU_MEMORY_BYTES: Readonly<Record<string, number>> = {
   l40s: 48305799168,
 };
 
-interface PresetFigures extends Pick<Profile, "engine" | "poolTokens">, Pick<TableTiming, "linearUs" | "decode"> {
+/** A row of a JSON file. */
+export interface PresetFigures
+  extends Pick<Profile, "engine" | "poolTokens" | "hub">,
+    Pick<TableTiming, "linearUs" | "decode"> {
+  /** Key of `models`, precision, GPU, tensor parallelism and engine, separated by dashes. */
+  readonly name: string;
+  /** Source and error of the figures. */
+  readonly about: string;
+  readonly valid?: Profile["valid"];
   readonly prefill: Omit<TableTiming["prefill"], "prefixUs">;
   readonly requestOverheadUs: number;
   readonly linearTokens?: readonly number[];
@@ -34,14 +42,27 @@ interface PresetFigures extends Pick<Profile, "engine" | "poolTokens">, Pick<Tab
   readonly overheadUs?: number;
 }
 
-/** `name`: key of `models`, precision, GPU, tensor parallelism and engine, separated by dashes. */
-export function preset(name: string, { engine, poolTokens, prefill, ...figures }: PresetFigures): Profile {
+const VALID: Profile["valid"] = {
+  ...{ tokensPerStep: [1, 16384], prefixTokens: [0, 16384], sequences: [1, 256], contextEach: [128, 16384] },
+};
+
+export function preset({
+  name,
+  about: _,
+  hub,
+  engine,
+  poolTokens,
+  valid,
+  prefill,
+  ...figures
+}: PresetFigures): Profile {
   const [, model, precision, gpu, tp] = /^(.+)-(bf16|fp8|mxfp4)-(\w+)-tp(\d+)-/.exec(name)!;
   return {
     ...{ name, model: model!, gpu: gpu!, tp: Number(tp), precision: precision!, engine, poolTokens },
+    ...(hub === undefined ? {} : { hub }),
     gpuMemoryBytes: GPU_MEMORY_BYTES[gpu!]!,
     kvBytesPerToken: models[model!]!.kvBytesPerToken,
-    valid: { tokensPerStep: [1, 16384], prefixTokens: [0, 16384], sequences: [1, 256], contextEach: [128, 16384] },
+    valid: valid ?? VALID,
     timing: {
       ...{ kind: "table", name, linearTokens: LINEAR_TOKENS, sharedBase: false, scale: 1, overheadUs: 0 },
       ...figures,
