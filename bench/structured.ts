@@ -1,9 +1,10 @@
 /**
- * Measures how much constrained answers cost, and how long they delay other requests:
+ * Measures how much constrained answers cost, and how long reading them delays other requests:
  *
  * - CPU time per streamed token with a schema and with plain text, in turn.
  * - Time on the loop's thread to read a request with a schema, minus that of a request whose schema is in an unused field.
- * - The longest gap in other streams during such requests. On a busy machine this mostly measures the machine.
+ *
+ * `bench hold` has rows with constraints, for the gaps of other streams.
  *
  *   bun run bench structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
  */
@@ -13,7 +14,7 @@ import { chatPieces, readChat } from "../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/text/grammar/schemas.ts";
 import { bars, options, save, table } from "./lib/bench.ts";
-import { CHAT_PATH, complete, post, read } from "./lib/client.ts";
+import { CHAT_PATH, complete, read } from "./lib/client.ts";
 import { median, medianRatio } from "./lib/numbers.ts";
 import { inTurns, serve, withCpu } from "./lib/servers.ts";
 
@@ -23,8 +24,6 @@ const { rounds, requests, timing, schemas: count } = options(defaults);
 const CPU_BAR = 1.2;
 const HOLD_BAR_MS = 5;
 const CONNECTIONS = 64;
-const WATCHED = 8;
-const AT_A_TIME = 16;
 const flags = ["--served-model-name", "m", "--disable-uvicorn-access-log"];
 const asked = { model: "m", messages: [{ role: "user", content: "What is there to say?" }] };
 const format = (schema: unknown) => ({ response_format: { type: "json_schema", json_schema: { name: "x", schema } } });
@@ -66,28 +65,6 @@ async function cpu() {
   await withSchema(); // its number of events is that of the plain answers
   const plainly = async () => (await cost({ max_tokens: Math.round(events) - 3, ignore_eos: true })).us;
   return { ...(await inTurns("structured", rounds, { schema: withSchema, plain: plainly }, 1)), events };
-}
-
-/** Returns the longest gap, in milliseconds, between two events of eight streams while requests with `fields` are answered. */
-async function longestGap(port: number, fields: readonly object[]): Promise<number> {
-  let over = false;
-  const watching = (async () => {
-    let worst = 0;
-    while (!over) {
-      const body = { ...asked, stream: true, max_tokens: 300, ignore_eos: true };
-      const { gapUs } = await read({ port, body, streams: WATCHED, requests: 1, path: CHAT_PATH, gaps: true });
-      worst = Math.max(worst, gapUs?.max ?? 0);
-    }
-    return worst / 1000;
-  })();
-  const unsent = [...fields];
-  const ask = async () => {
-    for (let some = unsent.pop(); some !== undefined; some = unsent.pop())
-      await (await post(port, CHAT_PATH, { ...asked, max_tokens: 20, ...some })).text();
-  };
-  await Promise.all(Array.from({ length: AT_A_TIME }, ask));
-  over = true;
-  return watching;
 }
 
 const large = {
@@ -186,20 +163,6 @@ function readings(): Row[] {
   });
 }
 
-async function holds(): Promise<Row[]> {
-  const paced = ["--timing", "constant:ttft=10ms,itl=5ms", "--tool-call-parser", "hermes"];
-  await using server = await serve([...flags, ...paced]);
-  const rows: Row[] = [];
-  for (const [name, constrained] of Object.entries(KINDS)) {
-    const gaps = await inTurns(`structured: ${name}`, 3, {
-      without: () => longestGap(server.port, carried(constrained)),
-      with: () => longestGap(server.port, constrained),
-    });
-    rows.push([name, median(gaps.with), median(gaps.without)]);
-  }
-  return rows;
-}
-
 const { plain, schema, events } = await cpu();
 const ratio = medianRatio(schema, plain);
 table(`CPU time of the server, ${requests} streams of ${Math.round(events)} events per round`, [
@@ -214,9 +177,4 @@ table("reading a request on the loop's thread, longest piece, ms", [
   ...delays,
 ]);
 for (const [name, , beyond] of delays) bars([`delay by ${name}`, beyond, HOLD_BAR_MS, "ms"]);
-const gaps = await holds();
-table("longest gap in eight streams of a token every 5 ms, ms", [
-  ["during", "with the constraint", "without"],
-  ...gaps,
-]);
-save("structured", { timing, requests, events, plain, schema, ratio, readings: delays, gaps });
+save("structured", { timing, requests, events, plain, schema, ratio, readings: delays });

@@ -2,9 +2,8 @@
  * Compares a load generator's numbers per request with the server's truth log, so that docs/explanation/measuring.md can state
  * the tool's error. Durations are in milliseconds.
  */
-import { TokenTimes } from "../../src/tools/load/token-times.ts";
+import { truthRows } from "../../src/tools/load/truth.ts";
 import { distributionOf } from "../../src/tools/report/distribution.ts";
-import type { RequestLine, TruthLine } from "../../src/truth/schema.ts";
 
 /** A tool's numbers of one request, by the tool's own definitions. */
 export interface ToolRequest {
@@ -56,14 +55,7 @@ export interface Comparison {
  * answer's `id`.
  */
 export function truthOf(lines: Iterable<string>): Map<string, TrueRequest> {
-  const steps = new TokenTimes();
-  const rows: RequestLine[] = [];
-  for (const text of lines) {
-    if (text === "") continue;
-    const line = JSON.parse(text) as TruthLine;
-    if (line.type === "step") steps.add(line);
-    if (line.type === "request") rows.push(line);
-  }
+  const { steps, rows } = truthRows(lines, () => []);
   const found = new Map<string, TrueRequest>();
   for (const [row, times] of steps.of(rows)) {
     if (row.firstWrittenUs === null) continue;

@@ -50,6 +50,17 @@ const around = (inside: string) => `{"messages":${JSON.stringify(messages)},"max
 const withParts = (content: object[]) => ({ messages: [{ role: "user", content }] });
 const tool = (name: string) => ({ type: "function", function: { name, parameters: { type: "object" } } });
 const get = (name: string, path: string): HoldRow => ({ name, path, method: "GET", body: () => "" });
+/** An object of many properties, as JSON Schema. */
+const wide = {
+  type: "object",
+  properties: Object.fromEntries(times(5000, (at) => [`property${at}`, { type: "string", maxLength: 20 }])),
+  required: ["property1"],
+};
+/** Returns a row of requests whose answers fit the schema. */
+const constrained = (name: string, count: number, schema: object): HoldRow => ({
+  ...chat(name, () => ({ response_format: { type: "json_schema", json_schema: { name: "x", schema } } })),
+  count,
+});
 /** Returns a row for a server with the chat template of a model. */
 const withModel = (count: number, name: string): HoldRow => ({
   ...chat(name, () => ({ messages: times(count, () => messages[0]) })),
@@ -107,6 +118,11 @@ const KNOWN: readonly HoldRow[] = [
   completion("logprobs 20, 500 tokens of output in two events", () => ({
     ...{ prompt: "Hello", logprobs: 20, max_tokens: 500, ignore_eos: true, stream: true, stream_interval: 250 },
   })),
+  constrained("20 schemas of 250 KB", 20, wide),
+  constrained("4 schemas of a megabyte", 4, { allOf: [wide, wide, wide, wide] }),
+  constrained("4 enumerations of 10,000", 4, { enum: times(10_000, (at) => `value ${at}`) }),
+  chat("an expression of 240 KB", () => ({ structured_outputs: { regex: "a?".repeat(120_000) } })),
+  chat("a grammar of 240 KB", () => ({ structured_outputs: { grammar: `root ::= ${'"a" '.repeat(60_000)}` } })),
   withModel(20_000, "20,000 messages, a model's own template"),
   withModel(500, "500 messages of 30 kB, a model's own template"),
   json("embeddings, 22 MB", "/v1/embeddings", () => ({ input: times(2048, () => "word"), dimensions: 512 })),
