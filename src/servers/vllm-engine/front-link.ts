@@ -23,6 +23,9 @@ const READY = Buffer.from("READY");
 /** Messages that may wait for a process of the front end that does not read. vLLM sets no limit. */
 const WAITING_MOST = 100_000;
 
+/** Time after which a front end that does not answer is named in the log. */
+const SILENCE_US = 10_000_000;
+
 /** The engine whose link this is: it makes the registration, and is told what arrives. */
 export interface LinkOwner {
   readonly layout: MessageLayout;
@@ -57,20 +60,37 @@ export class FrontLink {
   /** False until the coordinator has seen the subscription. True if there is none. */
   #isCoordinated = true;
 
+  /** Cancels the wait for the front end's first answer. */
+  #answered = () => {};
+
   constructor(
     config: JoinConfig,
     private readonly timer: ZmtpOptions["timer"],
     private readonly owner: LinkOwner,
   ) {
+    const { address, rpcPort, rank } = config;
     const identity = Buffer.alloc(2);
-    identity.writeUInt16LE(config.rank);
+    identity.writeUInt16LE(rank);
+    let said = "";
     this.#handshake = new ZmtpSocket("DEALER", {
       ...this.#options(identity),
-      onJoin: () => {
-        owner.log(`the front end at ${config.address}:${config.rpcPort} is there; joining as rank ${config.rank}`);
-        this.#handshake.send([statusMessage("HELLO")]);
+      log(line) {
+        // Said once, because the engine tries again for as long as it runs.
+        if (line !== said) owner.log(`${address}:${rpcPort} is no front end of vLLM, trying again: ${line}`);
+        said = line;
       },
-      onMessage: ([frame]) => this.#guarded(() => this.#begin(initMessage(frame!), identity)),
+      onJoin: () => {
+        owner.log(`the front end at ${address}:${rpcPort} is there; joining as rank ${rank}`);
+        this.#handshake.send([statusMessage("HELLO")]);
+        this.#answered = timer.after(SILENCE_US, () =>
+          owner.log(`the front end at ${address}:${rpcPort} does not answer. Has another engine the rank ${rank}?`),
+        );
+      },
+      onLeave: () => this.#answered(),
+      onMessage: ([frame]) => {
+        this.#answered();
+        this.#guarded(() => this.#begin(initMessage(frame!), identity));
+      },
     });
     this.#handshake.connect(
       `tcp://${config.address.includes(":") ? `[${config.address}]` : config.address}:${config.rpcPort}`,
@@ -87,8 +107,8 @@ export class FrontLink {
   }
 
   /**
-   * Sends a message to a process of the front end, or to the coordinator. Drops it if the process is not connected, or if too many messages wait for it. The
-   * first message that is dropped is logged, and their number when the process reads again.
+   * Sends a message to a process of the front end, or to the coordinator. Drops it if the process is not connected, or if too many
+   * messages wait for it. The first message that is dropped is logged, and their number when the process reads again.
    */
   send(client: number, frames: readonly Uint8Array[]): void {
     const { outputs, coordinator } = this.#sockets;
@@ -102,6 +122,7 @@ export class FrontLink {
   /** Leaves the front end for good. `isDead`: says before that the engine has failed. Without that, nothing more is sent. */
   leave(isDead: boolean): void {
     this.#isReady = false;
+    this.#answered();
     if (isDead) for (const output of this.#sockets.outputs) output.send([ENGINE_CORE_DEAD]);
     for (const socket of [this.#handshake, ...allOf(this.#sockets)]) void socket.close(isDead ? LINGER_MS : 0);
     this.#sockets = NO_SOCKETS;
@@ -110,6 +131,7 @@ export class FrontLink {
 
   /** Sends what waits, and ends the connections. */
   async close(): Promise<void> {
+    this.#answered();
     await Promise.all([this.#handshake, ...allOf(this.#sockets)].map((socket) => socket.close(LINGER_MS)));
   }
 

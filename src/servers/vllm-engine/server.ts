@@ -83,7 +83,11 @@ function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: n
     registration: (statsAddress) => registrationMessage(registrationOf(kernel, join.rank, statsAddress)),
     received: (message) => requests.received(message),
     refused: (request) => requests.refused(request),
-    lost: () => requests.abortAll(),
+    lost() {
+      if (requests.count > 0)
+        log(`the front end has left; ${requests.count} requests of rank ${join.rank} are aborted`);
+      requests.abortAll();
+    },
   });
   return { link, requests };
 }
