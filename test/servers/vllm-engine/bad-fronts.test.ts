@@ -1,4 +1,4 @@
-/** Tests front ends that are none, that fall silent, that leave in any phase, and floods: the engine waits and can be joined. */
+/** Tests front ends that speak another protocol, fall silent or leave in any phase, and floods: the engine waits and can be joined. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { WallClock } from "../../../src/base/clock.ts";
 import { ZmtpSocket } from "../../../src/wire/zmtp/socket.ts";
