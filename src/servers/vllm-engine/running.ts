@@ -264,11 +264,10 @@ export class RunningRequests implements OutputReceiver {
   }
 
   #disturbed(faults: readonly FrontFault[]): FrontDisturber {
-    const { backend, config } = this.kernel;
+    const { config } = this.kernel;
     return new FrontDisturber(faults, config.engine.seed, this.place.rank, {
       message: (client, message) => this.front.send(client, this.#writer.frames(message)),
       broken: (client, frame) => this.front.send(client, [frame]),
-      later: (us, act) => void (backend.after?.(us, act) ?? act()),
       leave: this.front.leave,
     });
   }

@@ -11,6 +11,7 @@ import { routes } from "../../wire/http/routes.ts";
 import { ourRoutes } from "../openai/front/our-routes.ts";
 import { EngineAdapters } from "./adapters.ts";
 import type { EngineKernel, VllmEngineConfig } from "./engine-kernel.ts";
+import { slownessOf } from "./faults/front-faults.ts";
 import { FrontLink } from "./front-link.ts";
 import { type Registration, registrationMessage } from "./messages/handshake.ts";
 import { LAYOUTS } from "./messages/layouts.ts";
@@ -62,13 +63,19 @@ function attached(kernel: EngineKernel): readonly AttachedEngine[] {
 }
 
 function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: number): AttachedEngine {
-  const { config, log, time } = kernel;
+  const { config, engines, live, log, time } = kernel;
   const layout = LAYOUTS["0.33"];
   const timer = {
     nowUs: () => time.clock.now(),
     after: (us: number, act: () => void) => time.clock.at(time.clock.now() + us, act),
   };
   const join = { ...config.join, rank: config.join.rank + index };
+  const slowness = slownessOf(join.faults ?? [], join.rank);
+  if (slowness !== 1) {
+    const engine = engines.fleet.engines[index]!;
+    const pace = live.values.pace.get();
+    engine.between(() => engine.retime({ ...pace, speed: (pace.speed ?? 1) / slowness }));
+  }
   const requests = new RunningRequests(kernel, layout, { index, rank: join.rank }, adapters, {
     send: (client, frames) => link.send(client, frames),
     hasCoordinator: () => link.hasCoordinator,

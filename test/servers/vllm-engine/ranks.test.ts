@@ -11,7 +11,12 @@ beforeAll(async () => {
   front = new SmallFront(0, [], true);
   server = await hosted([
     ...["--role=vllm-engine", `--data-parallel-rpc-port=${front.rpcPort}`, "--seed=1", "--max-num-seqs=4096"],
-    ...["--data-parallel-rank=2", "--data-parallel-size=2", "--timing=constant:ttft=5ms,itl=2ms"],
+    ...[
+      "--data-parallel-rank=2",
+      "--data-parallel-size=2",
+      "--timing=constant:ttft=5ms,itl=2ms",
+      "--front-faults=rank-slow@3=4",
+    ],
   ]);
   await front.until(() => front.statuses.filter((status) => status === "READY").length === 2);
 });
@@ -39,6 +44,18 @@ test("each engine joins with its own rank, answers its own requests, and shows t
     ["0", 4],
     ["1", 4],
   ]);
+});
+
+test("the steps of a slow rank take longer", async () => {
+  for (const [rank, stepUs] of [
+    [2, 2000],
+    [3, 8000],
+  ] as const) {
+    front.add(`slow-${rank}`, { max_tokens: 4 }, [1], {}, rank);
+    await ended(`slow-${rank}`);
+    const times = front.messages.slice(-3).map(({ timestamp }) => Math.round((timestamp as number) * 1e6));
+    expect(times.slice(1).map((us, at) => us - times[at]!)).toEqual([stepUs, stepUs]);
+  }
 });
 
 test("the coordinator is woken by a request for idle engines, and told how many requests wait and run", async () => {

@@ -9,8 +9,6 @@ export interface DisturbedFront {
   message(client: number, message: EngineCoreOutputs): void;
   /** Sends a message that is not one of vLLM's. */
   broken(client: number, frame: Uint8Array): void;
-  /** Calls `act` after some time. */
-  later(us: number, act: () => void): void;
   /** Leaves the front end. `isDead`: says before that the engine has failed. */
   leave(isDead: boolean): void;
 }
@@ -54,7 +52,6 @@ export class FrontDisturber {
   readonly #ordered = new Map<string, Occasions>();
   /** Outputs that wait for the next one of their requests, by id. */
   readonly #swapped = new Map<string, EngineCoreOutput>();
-  readonly #slowUs: number;
   #frozen: SchedulerStats | null = null;
   #hasLeft = false;
 
@@ -66,8 +63,6 @@ export class FrontDisturber {
   ) {
     this.#draw = seeded(seed ^ SALT ^ rank);
     this.#occasions = new Occasions(faults, this.#draw);
-    const slow = faults.filter(({ name, at }) => name === "rank-slow" && (at === null || at === rank));
-    this.#slowUs = slow.reduce((sum, { value }) => sum + value * 1000, 0);
   }
 
   /** Notes the faults that a request has ordered for its own outputs. */
@@ -85,7 +80,7 @@ export class FrontDisturber {
   send(client: number, message: EngineCoreOutputs): void {
     if (this.#hasLeft) return;
     if (message.utility_output !== null) this.#sendAnswer(client, message);
-    else if (message.outputs.length === 0) this.#deliver(client, message);
+    else if (message.outputs.length === 0) this.front.message(client, message);
     else this.#sendStep(client, message);
   }
 
@@ -94,7 +89,7 @@ export class FrontDisturber {
     if (this.#occasions.occurs("utility-unanswered")) return;
     const isWrong = this.#occasions.occurs("utility-unknown-id");
     const call_id = isWrong ? (BigInt(answer!.call_id) ^ 1n) + 4096n : answer!.call_id;
-    this.#deliver(client, { ...message, utility_output: { ...answer!, call_id } });
+    this.front.message(client, { ...message, utility_output: { ...answer!, call_id } });
   }
 
   #sendStep(client: number, message: EngineCoreOutputs): void {
@@ -106,15 +101,15 @@ export class FrontDisturber {
     }
     for (const [name, frame] of [["message-broken", BROKEN] as const, ["message-wrong", WRONG] as const])
       if (this.#occursAt(message, name)) {
-        this.#later(() => this.front.broken(client, frame));
+        this.front.broken(client, frame);
         return;
       }
     const outputs: EngineCoreOutput[] = [];
     const after: EngineCoreOutput[] = [];
     for (const output of message.outputs) this.#disturb(output, outputs, after);
-    this.#deliver(client, { ...message, outputs, scheduler_stats: this.#stats(message.scheduler_stats) });
+    this.front.message(client, { ...message, outputs, scheduler_stats: this.#stats(message.scheduler_stats) });
     for (const output of after)
-      this.#deliver(client, { ...message, outputs: [output], scheduler_stats: null, finished_requests: null });
+      this.front.message(client, { ...message, outputs: [output], scheduler_stats: null, finished_requests: null });
   }
 
   /** Puts what becomes of an output into the message of its step, or into messages after it. */
@@ -155,14 +150,5 @@ export class FrontDisturber {
     const shown = this.#frozen ?? stats;
     if (!this.#occasions.occurs("stats-impossible")) return shown;
     return { ...shown, num_running_reqs: 1e9, kv_cache_usage: 7.5 };
-  }
-
-  #deliver(client: number, message: EngineCoreOutputs): void {
-    this.#later(() => this.front.message(client, message));
-  }
-
-  #later(act: () => void): void {
-    if (this.#slowUs === 0) act();
-    else this.front.later(this.#slowUs, act);
   }
 }

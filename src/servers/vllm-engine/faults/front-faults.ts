@@ -28,7 +28,7 @@ export const FRONT_FAULTS = {
   "stats-frozen": { at: "step", stays: true, does: "The scheduler's statistics stay as they are." },
   "stats-absent": { at: "step", stays: true, does: "Messages have no statistics." },
   "stats-impossible": { at: "step", stays: true, does: "750 % of the KV cache are in use, by a billion requests." },
-  "rank-slow": { at: "always", does: "All messages of a rank are late." },
+  "rank-slow": { at: "always", does: "All steps of a rank take longer." },
 } as const satisfies Readonly<Record<string, FaultKind>>;
 
 export type FrontFaultName = keyof typeof FRONT_FAULTS;
@@ -39,15 +39,15 @@ export interface FrontFault {
   readonly name: FrontFaultName;
   /** The occasion at which it occurs, from 1. Of `rank-slow`: the rank. Null: any. */
   readonly at: number | null;
-  /** Chance at each occasion, above 0 and at most 1. Of `rank-slow`: the delay in milliseconds. */
+  /** Chance at each occasion, above 0 and at most 1. Of `rank-slow`: how many times as long steps take. */
   readonly value: number;
 }
 
 /** Most faults of a plan. */
 const FAULTS_MOST = 64;
 const FAULT = /^([a-z-]+)(?:@(\d{1,9}))?(?:=(\d+(?:\.\d+)?))?$/;
-const DELAY_MOST_MS = 60_000;
-const DELAY_MS = 100;
+const SLOWNESS_MOST = 1000;
+const SLOWNESS = 3;
 
 /** Form of a plan, for messages. */
 export const FRONT_FAULTS_ACCEPTS = `NAME[@N][=CHANCE], several with ";", and the names ${FRONT_FAULT_NAMES.join(", ")}`;
@@ -63,8 +63,14 @@ function readFault(text: string): FrontFault | undefined {
   const [, name, at, value] = FAULT.exec(text) ?? [];
   if (name === undefined || !Object.hasOwn(FRONT_FAULTS, name)) return undefined;
   const isSlow = name === "rank-slow";
-  const given = value === undefined ? (isSlow ? DELAY_MS : 1) : Number(value);
-  if (given === 0 || given > (isSlow ? DELAY_MOST_MS : 1)) return undefined;
+  const given = value === undefined ? (isSlow ? SLOWNESS : 1) : Number(value);
+  if (given === 0 || given > (isSlow ? SLOWNESS_MOST : 1)) return undefined;
   if (at !== undefined && Number(at) === 0 && !isSlow) return undefined;
   return { name: name as FrontFaultName, at: at === undefined ? null : Number(at), value: given };
 }
+
+/** Returns how many times as long the steps of a rank take. */
+export const slownessOf = (faults: readonly FrontFault[], rank: number): number =>
+  faults
+    .filter(({ name, at }) => name === "rank-slow" && (at === null || at === rank))
+    .reduce((product, { value }) => product * value, 1);

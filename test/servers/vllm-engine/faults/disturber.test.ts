@@ -2,7 +2,11 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type DisturbedFront, FrontDisturber } from "../../../../src/servers/vllm-engine/faults/disturber.ts";
-import { FRONT_FAULT_NAMES, readFrontFaults } from "../../../../src/servers/vllm-engine/faults/front-faults.ts";
+import {
+  FRONT_FAULT_NAMES,
+  readFrontFaults,
+  slownessOf,
+} from "../../../../src/servers/vllm-engine/faults/front-faults.ts";
 import {
   type EngineCoreOutput,
   type EngineCoreOutputs,
@@ -35,10 +39,6 @@ function sent(plan: string, messages: readonly EngineCoreOutputs[], ordered: Rea
       if (outputs.length > 0) stats.push(scheduler_stats?.num_running_reqs ?? null);
     },
     broken: (_, frame) => events.push(`broken ${Buffer.from(frame).toString("hex")}`),
-    later(us, act) {
-      events.push(`later ${us}`);
-      act();
-    },
     leave: (isDead) => events.push(isDead ? "dead" : "gone"),
   };
   const disturber = new FrontDisturber(readFrontFaults(plan || "rank-slow@9") ?? [], 1, 0, front);
@@ -62,11 +62,14 @@ test.each<[string, readonly string[]]>([
   ["message-wrong@2", ["a 1", "b 1", "broken 91c0", "a 3", "b 3"]],
   ["engine-dead@2", ["a 1", "b 1", "dead"]],
   ["engine-gone@3", ["a 1", "b 1", "a 2", "b 2", "gone"]],
-  ["rank-slow@0=20", ["later 20000", "a 1", "b 1", "later 20000", "a 2", "b 2", "later 20000", "a 3", "b 3"]],
-  ["rank-slow@1=20", ["a 1", "b 1", "a 2", "b 2", "a 3", "b 3"]],
   ["output-lost@1;output-lost@2", ["a 2", "b 2", "a 3", "b 3"]],
 ])("under %s the front end gets %j", (plan, events) => {
   expect(sent(plan, steps).events).toEqual([...events]);
+});
+
+test("the steps of a rank take as many times as long as its faults say together", () => {
+  const faults = readFrontFaults("rank-slow@1=4;rank-slow@1=2;rank-slow=1.5;output-lost@1")!;
+  expect([0, 1].map((rank) => slownessOf(faults, rank))).toEqual([1.5, 12]);
 });
 
 test("statistics are frozen, absent or impossible from an occasion on", () => {
@@ -112,7 +115,7 @@ test.each([
   "output-lost=1.5",
   "output-lost@-1",
   "unknown",
-  "rank-slow=60001",
+  "rank-slow=1001",
   "output-lost@3;",
   "constructor",
   Array(65).fill("output-lost").join(";"),
