@@ -40,7 +40,11 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   laws: { paths: ["test/tools/check/laws/own-metrics.sim.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
   services: { paths: ["test/services"], options: [] },
-  fronts: { paths: ["test/fronts"], options: [], tools: ["vllm-rs"] },
+  fronts: {
+    paths: ["test/fronts", "test/servers/vllm-engine", "test/wire/zmtp/random-bytes.test.ts"],
+    options: [],
+    tools: ["vllm-rs"],
+  },
   "kv-events": { paths: ["test/kv-events"], options: [] },
   library: { paths: ["test/embed"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
