@@ -25,6 +25,7 @@ import { type OrderedAnswer, sayableParts } from "../openai/overrides/orders.ts"
 import { type ScriptedRequest, ScriptPlayer } from "../openai/overrides/script-player.ts";
 import { constraintError, structureOf } from "../openai/request/constraints.ts";
 import { generationOf, type PlannedRequest, type RequestPlan } from "../openai/request/generation.ts";
+import { REMOTE_PARAMS, Transfers } from "../openai/request/kv-transfer.ts";
 import type { LogprobSource } from "../openai/request/logprob-source.ts";
 import { seededLogprobs } from "../openai/request/logprobs.ts";
 import { repetitionOf } from "../openai/request/order-fields.ts";
@@ -51,6 +52,8 @@ export interface EngineRun {
   readonly repetition: Repetition | null;
   /** Faults that the front end sees at its outputs. Null: none. */
   readonly faults: readonly FrontFault[] | null;
+  /** Transfer parameters of the last output, for the engine that continues the answer. Null: none does. */
+  readonly kvTransferParams: Readonly<Record<string, unknown>> | null;
 }
 
 /** The reason why a request is not run, for its client. */
@@ -76,6 +79,7 @@ const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 export class Preparer {
   readonly player: ScriptPlayer;
   readonly #logprobs: LogprobSource;
+  readonly #transfers: Transfers;
   readonly #reasoning: ReasoningSetup | null;
 
   /** `rank`: index of the engine in this process. */
@@ -89,6 +93,7 @@ export class Preparer {
     const { reasoningParser } = config.text;
     this.player = new ScriptPlayer(kernel);
     this.#logprobs = seededLogprobs(vocabulary.size);
+    this.#transfers = new Transfers(kernel.live.values.kvTransferTime, config.engine.seed);
     this.#reasoning = reasoningParser === undefined ? null : reasoningSetup(reasoningParser, vocabulary);
   }
 
@@ -206,13 +211,16 @@ export class Preparer {
         ? null
         : atOnceOrInTurns(promptLogprobs(source, seed, promptIds, promptCount), this.kernel.backend);
     const count = countOf(params.logprobs, vocabulary.size);
+    const kv = (params.extra_args?.kv_transfer_params ?? {}) as Readonly<Record<string, unknown>>;
+    const [remotePrefill, remoteDecode] = [kv.do_remote_prefill === true, kv.do_remote_decode === true];
+    const isTransferred = this.kernel.live.values.kvTransferTime.get() !== undefined && remoteDecode;
     const left = this.kernel.config.engine.maxModelLen - promptIds.length;
     const generation = generationOf(this.#planOf(draft, fields, adapter), {
       id: request.request_id.replace(/-[0-9a-f]{8}$/, ""),
       cut: {
         ids: promptIds,
         maxTokens: Math.max(1, Math.min(params.max_tokens ?? left, left)),
-        transferUs: undefined,
+        transferUs: this.#transfers.us({ remotePrefill, remoteDecode }, promptIds.length),
       },
       seed,
       written: ids,
@@ -221,6 +229,7 @@ export class Preparer {
     return andThen(rows, (prompt) => ({
       generation,
       faults: draft.faults,
+      kvTransferParams: isTransferred ? JSON.parse(REMOTE_PARAMS) : null,
       script,
       logprobs: count === null ? null : new LogprobRows(source, seed, count),
       promptLogprobs: prompt,

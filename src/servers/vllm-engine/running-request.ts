@@ -50,6 +50,7 @@ export class RunningRequest implements PlayedChoice {
         new_token_ids: tokens,
         new_logprobs: tokens.length === 0 ? null : (prepared.logprobs?.of(tokens, this.#position) ?? null),
         new_prompt_logprobs_tensors: isFirst ? prepared.promptLogprobs : null,
+        kv_transfer_params: finish === null ? null : prepared.kvTransferParams,
         finish_reason: finish as OutputFinish | null,
         stop_reason: finish === Finish.Repetition ? REPETITION : stopTokenId < 0 ? null : stopTokenId,
       },

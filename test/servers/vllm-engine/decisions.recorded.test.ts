@@ -38,6 +38,7 @@ function throughMessages(): RequestPath {
   const kernel = {
     config: CONFIG,
     backend: { nowUs: () => 0 },
+    live: { values: { kvTransferTime: { get: () => undefined } } },
     chance: { nextSeed: () => 7 },
     text: { canned: {}, naturalLength: () => 1000, model: { vocabulary: { size: 2 ** 24, eosId: EOS }, endIds: [] } },
   };

@@ -18,7 +18,7 @@ beforeAll(async () => {
   front = new SmallFront();
   const flags = ["--role=vllm-engine", `--data-parallel-rpc-port=${front.rpcPort}`, "--enable-lora"];
   [engine, server] = await Promise.all([
-    hosted([...SHARED, ...flags, "--allow-request-orders=all"]),
+    hosted([...SHARED, ...flags, "--allow-request-orders=all", "--kv-transfer-time=base=70ms"]),
     hosted([...SHARED, "--max-logprobs=40"]),
   ]);
   await front.until(() => front.statuses.includes("READY"));
@@ -281,4 +281,22 @@ test("a request orders faults of its own outputs", async () => {
     finish_reason: 3,
     error: { message: expect.stringContaining('"fault" takes NAME') },
   });
+});
+
+test("the prompt of another engine is held back for its transfer, and the last output has parameters for the next one", async () => {
+  const params = (value: Readonly<Record<string, MsgpackValue>>) => ({
+    max_tokens: 2,
+    extra_args: mapOf({ kv_transfer_params: mapOf(value) }),
+  });
+  const waits = async (value: Readonly<Record<string, MsgpackValue>>) => {
+    const all = await outputs(params(value));
+    const [queued, scheduled] = all[0]!.events as readonly { readonly timestamp: number }[];
+    return [scheduled!.timestamp - queued!.timestamp, all.at(-1)!.kv_transfer_params] as const;
+  };
+  const [, sent] = await waits({ do_remote_decode: true, do_remote_prefill: false });
+  expect(sent).toMatchObject({ do_remote_prefill: true, do_remote_decode: false, remote_port: 5600 });
+  const sentUs = performance.now();
+  const [, none] = await waits({ do_remote_prefill: true });
+  expect(performance.now() - sentUs).toBeGreaterThan(60);
+  expect(none).toBeNull();
 });
