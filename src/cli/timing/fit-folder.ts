@@ -2,10 +2,11 @@
  * Reads a folder of `understudy proxy --record` as a benchmark run. Counts the tokens of a prompt if its recorded answer does
  * not state the number.
  */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { jsonObjectIn } from "../../base/json-object.ts";
+import { fileAtMost } from "../../base/read-at-most.ts";
 import { DueTime } from "../../base/time/due-time.ts";
 import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
@@ -14,12 +15,12 @@ import { isRecord, type RecordedStream, recordedStream } from "../../tools/fit/r
 import { type FitRun, runOf } from "../../tools/fit/run.ts";
 import { TraceError } from "../../workloads/trace.ts";
 
-/** Maximum size of all files of the folder together, in MiB. */
-const MIB_MOST = 256;
+/** Most bytes of all files of the folder together. */
+const BYTES_MOST = 2 ** 28;
 
 /** Reads the folder. Throws `TraceError` for unusable records, and `UserError` for an unusable tokenizer folder. */
-export async function folderRun(folder: string, config: ServeConfig): Promise<FitRun> {
-  const streams = passedIn(folder);
+export async function folderRun(folder: string, config: ServeConfig, bytesMost = BYTES_MOST): Promise<FitRun> {
+  const streams = passedIn(folder, bytesMost);
   const unsaid = streams.filter(({ inputTokens }) => inputTokens === null);
   const count = unsaid.length > 0 ? await counterOf(config) : null;
   const requests = await Promise.all(
@@ -34,13 +35,15 @@ export async function folderRun(folder: string, config: ServeConfig): Promise<Fi
   return runOf({ source: folder, format, concurrency: null }, requests);
 }
 
-function passedIn(folder: string): RecordedStream[] {
+function passedIn(folder: string, bytesMost: number): RecordedStream[] {
   const names = readdirSync(folder).filter((name) => name.endsWith(".json"));
-  const mib = names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0) / 2 ** 20;
-  if (mib > MIB_MOST) throw new TraceError(`"${folder}": has ${Math.ceil(mib)} MiB; at most ${MIB_MOST} are read`);
+  let left = bytesMost;
   const records = names.toSorted().flatMap((name) => {
     const path = join(folder, name);
-    const json = jsonObjectIn(readFileSync(path, "utf8"));
+    const { bytes } = fileAtMost(path, left);
+    if (bytes === null) throw new TraceError(`"${folder}": its files have more than ${bytesMost / 2 ** 20} MiB`);
+    left -= bytes.length;
+    const json = jsonObjectIn(new TextDecoder().decode(bytes));
     if (json === null && RECORD_NAME.test(name))
       throw new TraceError(`"${path}": is not a complete record; delete the file, or record again`);
     return json !== null && isRecord(json) ? [{ json, path }] : [];

@@ -1,6 +1,10 @@
-/** Tests `understudy timing list` and `show`: their output and their refusals. */
+/** Tests `understudy timing list` and `show`: their output and their refusals; and the limit of a folder for `fit`. */
 import { describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { plot } from "../../../src/cli/plot.ts";
+import { folderRun } from "../../../src/cli/timing/fit-folder.ts";
 import { betweenTokensUs, firstToken } from "../../../src/engine/timing/curves.ts";
 import { findPreset, presetNames } from "../../../src/engine/timing/presets.ts";
 import { main } from "../../program.ts";
@@ -116,4 +120,11 @@ describe("a plot", () => {
     expect(marks(draw((x) => (x > 33 ? undefined : x)))).toBe(33);
     expect(marks(draw((x) => x / 1000, 3))).toBe(66);
   });
+});
+
+test("a folder of records is read only up to its limit, also if a record is a device", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "fit-folder-"));
+  symlinkSync("/dev/zero", join(folder, "endless.json"));
+  await expect(folderRun(folder, {} as never, 2 ** 20)).rejects.toThrow("its files have more than 1 MiB");
+  rmSync(folder, { recursive: true });
 });

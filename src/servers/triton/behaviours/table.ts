@@ -1,7 +1,8 @@
 /** Lists the built-in behaviours and finds the behaviour of a model. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { ModelConfig } from "../model-config/model-config.ts";
+import { modelText } from "../models/model-file.ts";
 import type { Behaviour } from "./behaviour.ts";
 import { computeTime, computeTimeText, drawnBehaviour } from "./drawn.ts";
 import { type BehaviourOptions, readBehaviourFile } from "./options.ts";
@@ -46,7 +47,7 @@ export async function behaviourOf(
   if (codeFile && existsSync(codeFile)) return { behaviour: await loaded(codeFile), from: "model.ts" };
   if (optionsFile && existsSync(optionsFile)) {
     try {
-      const { name, options } = readBehaviourFile(readFileSync(optionsFile, "utf8"), Object.keys(BUILT_IN));
+      const { name, options } = readBehaviourFile(modelText(optionsFile), Object.keys(BUILT_IN));
       return { behaviour: BUILT_IN[name]!(options), from: name };
     } catch (error) {
       throw new Error(`behaviour.yaml: ${(error as Error).message}`);

@@ -1,9 +1,10 @@
 /**
- * Reads files that a model's configuration names. Does not read devices, pipes or files of unexpected size, which could block the
+ * Reads the configuration of a model, and files that it names. Does not read devices, pipes or files of unexpected size, which could block the
  * process or fill its memory.
  */
 import { readFileSync, statSync } from "node:fs";
 import { resolve, sep } from "node:path";
+import { NAMED_FILE_BYTES_MOST } from "../../../base/read-at-most.ts";
 import { internal, invalidArg, TritonError } from "../model-config/status.ts";
 
 /**
@@ -20,6 +21,9 @@ export function modelFile(file: string, most: number, missing = missingFile): Bu
     throw error instanceof TritonError ? error : missing(file);
   }
 }
+
+/** Reads a file of the configuration as text, like `modelFile`. */
+export const modelText = (file: string): string => modelFile(file, NAMED_FILE_BYTES_MOST).toString();
 
 /** Returns the error of the real server for a file that it cannot open. */
 export const missingFile = (file: string): TritonError =>

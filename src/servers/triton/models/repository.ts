@@ -1,7 +1,7 @@
 /**
  * Reads the folders of `--model-repository`. Each model has a folder with `config.pbtxt` and one numbered folder per version.
  */
-import { type Dirent, existsSync, opendirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { type Dirent, existsSync, opendirSync, readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
@@ -14,6 +14,7 @@ import { ROOT } from "../model-config/schema.ts";
 import { signatureOf } from "../model-config/signature.ts";
 import { internal } from "../model-config/status.ts";
 import { wrongConfig } from "../model-config/validate.ts";
+import { modelText } from "./model-file.ts";
 import type { ListedModel } from "./table.ts";
 
 export interface FoundModel {
@@ -144,7 +145,7 @@ export class Repository {
     const file = join(path, "config.pbtxt");
     if (!existsSync(file)) return {};
     try {
-      return yield* pbtxtInPieces(readFileSync(file, "utf8"), ROOT, this.#later);
+      return yield* pbtxtInPieces(modelText(file), ROOT, this.#later);
     } catch (error) {
       throw new Error(`failed to read text proto from ${file}: ${(error as Error).message}`);
     }
@@ -154,7 +155,7 @@ export class Repository {
 /** Adds batch size and transaction policy from the `model.yaml` of a TensorRT-LLM LLM API model. */
 function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
   if (!isLlmApi(read as Partial<ModelConfig>) || !existsSync(file)) return read;
-  const { triton_config: tritonConfig } = (parse(readFileSync(file, "utf8")) ?? {}) as {
+  const { triton_config: tritonConfig } = (parse(modelText(file)) ?? {}) as {
     readonly triton_config?: { readonly max_batch_size?: number; readonly decoupled?: boolean };
   };
   if (tritonConfig === undefined) return read;

@@ -1,9 +1,10 @@
 /** Finds the models of the OpenAI front end, their request formats and their adapters. Source: `triton_engine.py` (2026). */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { ModelVersion } from "../inference/served.ts";
 import type { TritonServer } from "../inference/server.ts";
 import { isLlmApi } from "../model-config/model-config.ts";
+import { modelText } from "../models/model-file.ts";
 
 /** Tensor names of a request. */
 export type RequestFormat = "vllm" | "trtllm" | "llmapi";
@@ -31,7 +32,7 @@ function adaptersIn(folder: string): readonly string[] | null {
   const read = (file: string): Readonly<Record<string, unknown>> | null => {
     const path = join(folder, file);
     try {
-      return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : null;
+      return existsSync(path) ? JSON.parse(modelText(path)) : null;
     } catch {
       return null;
     }

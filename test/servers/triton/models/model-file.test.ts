@@ -3,9 +3,11 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { wrongAdapter } from "../../../../src/servers/triton/backends/vllm-adapters.ts";
+import { behaviourOf } from "../../../../src/servers/triton/behaviours/table.ts";
 import { ImplicitStates } from "../../../../src/servers/triton/inference/implicit-state.ts";
 import { invalidArg } from "../../../../src/servers/triton/model-config/status.ts";
-import { modelFile } from "../../../../src/servers/triton/models/model-file.ts";
+import { modelFile, modelText } from "../../../../src/servers/triton/models/model-file.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "triton-model-file-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,4 +46,15 @@ test("an initial state is not read from a file that is too large or not a regula
   expect(() => stateFrom("large")).toThrow(`${path("large")} has 68157440 bytes: a stand-in takes 67108864`);
   for (const name of ["device", "folder", "pipe", "absent"])
     expect(() => stateFrom(name)).toThrow(`failed to open initial state file ${path(name)}`);
+});
+
+test("a file of a configuration is read up to 16 MiB, and never a pipe or a device", async () => {
+  expect(modelText(path("four"))).toBe("1234");
+  expect(() => modelText(path("large"))).toThrow(`${path("large")} has 68157440 bytes: a stand-in takes 16777216`);
+  for (const name of ["pipe", "device"]) expect(() => modelText(path(name))).toThrow("failed to open text file");
+  const model = join(folder, "model");
+  mkdirSync(model);
+  for (const name of ["behaviour.yaml", "model.json"]) Bun.spawnSync(["mkfifo", join(model, name)]);
+  await expect(behaviourOf(model, { name: "m" } as never)).rejects.toThrow("behaviour.yaml: failed to open text file");
+  expect(() => wrongAdapter("a", { folder: model } as never)).toThrow("failed to open text file");
 });
