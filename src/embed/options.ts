@@ -55,6 +55,7 @@ export const NOT_HERE = {
   "ready-file": "a promise, ready, resolves when requests are taken",
   "exit-with-parent": "a server of the library ends with its process",
   workers: "a server of the library is one process",
+  "data-parallel-multi-port-external-lb": "a server of the library has one port",
 } as const satisfies { readonly [Name in OptionName]?: string };
 
 /** Throws a TypeError of one line for an unknown option, a wrong value, or a combination that vLLM refuses. */

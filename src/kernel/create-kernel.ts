@@ -22,7 +22,7 @@ import { faultLines } from "../truth/fault-lines.ts";
 import { Accounts, HttpAccounts } from "./accounting.ts";
 import type { Backend } from "./backend.ts";
 import { throwUncaught } from "./broken-engine.ts";
-import { enginePartsOf, type FleetParts } from "./engines.ts";
+import { engineFirstOf, enginePartsOf, type FleetParts } from "./engines.ts";
 import { gapsOf } from "./gaps.ts";
 import type { Kernel, KernelChance, KernelLifecycle, KernelPressure } from "./kernel.ts";
 import type { KernelConfig, StartConfig } from "./kernel-config.ts";
@@ -113,7 +113,7 @@ async function kvEventsOf(config: StartConfig, { place, log }: KernelOptions): P
   const { kvEvents, dataParallelSize: engines } = config;
   if (kvEvents === undefined) return null;
   const { KvEvents } = await import("../kv-events/kv-events.ts");
-  const engineFirst = (place?.index ?? 0) * engines;
+  const engineFirst = engineFirstOf(config, place);
   const drawSeed = () => randomHex(HASH_SEED_BYTES);
   return KvEvents.open({ config: kvEvents, engineFirst, engines, drawSeed, log }).catch((why: Error) => {
     throw new UserError("--kv-events-config", why.message);

@@ -73,6 +73,12 @@ function compiled(core: ArrayBuffer): WebAssembly.Module {
   return module;
 }
 
+/** Returns the number of a process's first engine among the engines of all processes and ports. */
+export const engineFirstOf = (
+  { deployment, dataParallelSize }: Pick<StartConfig, "deployment" | "dataParallelSize">,
+  place: Place | undefined,
+): number => (deployment.firstRank ?? 0) + (place?.index ?? 0) * dataParallelSize;
+
 export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place, epochUs, iterations } = options;
   const { clock } = marks;
@@ -80,7 +86,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { dataParallelSize } = config;
   const { requests: truthRequests, log: truthLog } = config.truth;
   const { triton } = config.metrics;
-  const engineFirst = (place?.index ?? 0) * dataParallelSize;
+  const engineFirst = engineFirstOf(config, place);
   const truth = truthLog
     ? createTruthLog(
         truthLog,
@@ -95,7 +101,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const journals = Array.from({ length: dataParallelSize }, () => new Journal());
   const hasReader = iterations !== null && iterations.events !== null;
   const feeds = options.kvEvents?.attach({
-    ...{ firstRank: engineFirst, engines: dataParallelSize, epochUs },
+    epochUs,
     ...{ blockSize: config.engine.blockSize, numGpuBlocks: config.engine.numGpuBlocks },
     ...{ adapter: options.adapter, drains: !hasReader },
   });

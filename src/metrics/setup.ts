@@ -24,7 +24,7 @@ export function setupOf(
   const identity: Identity = {
     role: config.metrics.role,
     modelName: config.models.servedModelNames[0]!,
-    engineFirst: 0,
+    engineFirst: config.deployment.firstRank ?? 0,
     startedS,
     cacheConfig: cacheConfigLabels(config),
     http,

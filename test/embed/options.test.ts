@@ -11,6 +11,7 @@ import { serverSetup } from "../../src/embed/server-options.ts";
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 const refused = [
+  "data-parallel-multi-port-external-lb",
   "config",
   "workers",
   "disable-uvicorn-access-log",
@@ -98,6 +99,7 @@ const POOL = [
     "fp8",
     '{"request_tokens":[1]}',
     '{"enable_kv_cache_events":true}',
+    "output-lost@3",
     "xxhash",
     "0.22.0",
     "llm-d-inference-sim",

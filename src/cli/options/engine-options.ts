@@ -12,15 +12,19 @@ import { DEFAULT_PROFILE, KV_EVENTS_PROFILES } from "../../kv-events/profiles.ts
 import { FRONT_FAULTS_ACCEPTS, readFrontFaults } from "../../servers/vllm-engine/faults/front-faults.ts";
 import { JOIN_DEFAULTS } from "../../servers/vllm-engine/join-config.ts";
 import { bucketsOption, checkedBuckets } from "./buckets-option.ts";
-import { initially, offAtStart, onAtStart, ourServeGroup, serveGroup } from "./landing.ts";
+import { initially, offAtStart, onAtStart, onlyTrue, ourServeGroup, serveGroup } from "./landing.ts";
 import { loraModules, readLoraModules } from "./lora-modules.ts";
-import { choice, freeText, humanInteger, integer, jsonObject, number, one, row, toggle } from "./option.ts";
+import { choice, freeText, humanInteger, integer, jsonObject, number, one, onlyOn, row, toggle } from "./option.ts";
 
 export const engineOptions = {
   ...serveGroup("Scheduler", {
     "data-parallel-size": row(
       "Number of engines, each with its own queue and KV pool. Requests are balanced between them as in vLLM. Also -dp.",
       { lands: "dataParallelSize", ...integer(1, 256), ...initially(1) },
+    ),
+    "data-parallel-multi-port-external-lb": row(
+      "Give each of --data-parallel-size ranks a port of its own, from --port up, with its own queue, metrics and KV events. Also -dpm.",
+      { lands: "deployment.isMultiPort", as: onlyTrue, ...onlyOn, default: "off" },
     ),
     "max-num-seqs": row("Maximum sequences in one step.", {
       lands: "engine.maxNumSeqs",

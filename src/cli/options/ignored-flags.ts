@@ -83,7 +83,7 @@ const TOGGLE = `
 
 /** Flags that take no value and exist only in the form --x. */
 const SWITCH = `
-  aggregate-engine-logging data-parallel-multi-port-external-lb grpc headless
+  aggregate-engine-logging grpc headless
 `;
 
 /** vLLM's flags with one dash, and the long name of each. */

@@ -63,6 +63,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Option
     (timing.kind === "none" ? strayingNothing(values, at) : undefined) ??
     mixedSchedulers(values, at) ??
     oneProcess(values, at) ??
+    wrongPorts(values, parts, at) ??
     wrongBuckets(values["custom-histogram-buckets"], at("custom-histogram-buckets")) ??
     wrongKvEvents(values, parts, at("kv-events-config")) ??
     doubleLengths(values, at) ??
@@ -218,6 +219,24 @@ function wrongKvEvents(values: ServeValues, parts: LandedServe, where: string): 
     wrongKvEventsSource(values["kv-events-config"] ?? {}) ??
     wrongRanks(parts.kvEvents.source, kvEventsOf(parts).firstRank, parts.dataParallelSize * parts.workers);
   return wrong === undefined ? undefined : `${where}: ${wrong}`;
+}
+
+/** Largest number of ports, because each has several threads. */
+const PORTS_MOST = 16;
+const MULTI_PORT = "data-parallel-multi-port-external-lb";
+
+/** Returns an error message if the ranks cannot each have a port, else undefined. */
+function wrongPorts(values: ServeValues, parts: LandedServe, at: (option: string) => string): string | undefined {
+  const { dataParallelSize: ranks, workers, role, listen } = parts;
+  if (!values[MULTI_PORT]) return undefined;
+  if (ranks < 2 || ranks > PORTS_MOST) return `${at(MULTI_PORT)}: needs --data-parallel-size from 2 to ${PORTS_MOST}`;
+  if (role === VLLM_ENGINE) return `${at(MULTI_PORT)}: not possible with --role ${role}, which joins a front end`;
+  const others = (["http2-port", "metrics-port", "truth-log"] as const).find((name) => values[name] !== undefined);
+  if (others !== undefined) return `${at(others)}: not possible with --${MULTI_PORT}, because ranks cannot share it`;
+  if (workers > 1) return `${at("workers")}: not possible with --${MULTI_PORT}`;
+  const { port } = completeListen(listen, false);
+  const last = port === 0 ? 0 : port + ranks - 1;
+  return last > 65_535 ? `${at("port")}: ${port} plus rank ${ranks - 1} is above port 65535` : undefined;
 }
 
 /** Returns an error message if --workers is set together with an option that affects only one process, else undefined. */

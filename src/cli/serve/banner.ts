@@ -17,7 +17,7 @@ export interface ListenUrls {
 
 /**
  * Returns the text. `startedMs`: time since the process started. `writes`: how token events are written. `pids`: process ids of
- * the workers, if there are several.
+ * the workers, if there are several. `urls`: those of all ranks, if each has a port.
  */
 export function describe(
   config: ServeConfig,
@@ -25,6 +25,7 @@ export function describe(
   startedMs: number,
   writes: Pick<StreamWrites, "mode" | "why">,
   pids: readonly number[] = [],
+  urls: readonly string[] = [url],
 ): string {
   const { engine, dataParallelSize } = config;
   const { servedModelNames } = config.models;
@@ -46,6 +47,7 @@ export function describe(
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  writes      ${writesText(writes)}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
+    ...urls.slice(1).map((other, at) => `  rank ${at + 1}      ${other}`),
     ...(http2Url === null ? [] : [`  HTTP/2      ${http2Url}`]),
     ...(tritonUrl === null ? [] : [`  metrics     Triton's metrics on ${tritonUrl}`]),
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,

@@ -88,16 +88,22 @@ export async function runServe(argv: readonly string[], platform: string = proce
   }
   const why = unwritableTruth(config);
   if (why) return refuse(why);
-  const started = await start(config, undefined, adminOf(resolved.values, resolved.latencies));
+  const ranks = config.deployment.isMultiPort ? await import("./serve-ranks.ts") : null;
+  const startOne = (one: ServeConfig) => start(one, undefined, adminOf(resolved.values, resolved.latencies));
+  const started = await (ranks ? ranks.startRanks(config, startOne) : startOne(config));
   if ("refused" in started) return refuse(started.refused);
-  const { app } = started;
+  const apps = "apps" in started ? started.apps : [started.app];
+  const [first] = apps as [App];
+  const app: ServedApp = ranks ? ranks.joinedApps(apps) : first;
   // Listen for errors and signals before printing the banner, because a program that reads the banner may send a signal at
   // once.
   onTrap(config, app);
   endOnSignal(config, app);
   printWarnings();
-  printText(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
-  ready({ url: app.url || null, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
+  const urls = apps.map(({ url }) => url);
+  printText(first.banner?.(startedMs()) ?? describe(config, first, startedMs(), first.streamWrites, [], urls));
+  const others = { metricsUrl: first.tritonUrl, http2Url: first.http2Url, ...first.otherUrls };
+  ready({ url: first.url || null, ...others, ...(ranks ? { urls } : {}) });
   app.workWhenIdle();
   void app.died.then(async () => {
     printError("understudy serve: the engine is dead, as its script wanted");
@@ -115,6 +121,11 @@ export function unwritableTruth({ truth: { log: truthLog } }: ServeConfig): stri
 function adminOf(values: ServeValues, latencies: Latencies | undefined): Admin | undefined {
   const key = values["admin-key"];
   return key === undefined ? undefined : { key, options: new LiveOptions(values, latencies) };
+}
+
+/** The parts of an app that its process uses after the start. */
+export interface ServedApp extends Pick<App, "close" | "died" | "eosId" | "journals" | "workWhenIdle"> {
+  readonly engines: Pick<App["engines"], "live" | "snapshots">;
 }
 
 export interface StartRefusal {
@@ -201,7 +212,7 @@ function fileLimitWarnings({ engine }: ServeConfig): string[] {
  * file is written with the data that reproduces the error. Any other error is logged, and the process continues
  * (docs/how-to/crash.md).
  */
-export function onTrap(config: ServeConfig, app: App): void {
+export function onTrap(config: ServeConfig, app: ServedApp): void {
   const end = (error: Error) => {
     const file = writeCrash(version, error, config.engine, app.eosId, app.engines.snapshots(), app.journals());
     printError(`understudy serve: the engine broke: ${error.message}; written to ${file}`);
@@ -241,7 +252,7 @@ export function endedLine({ role }: Pick<ServeConfig, "role">, open: number, sin
   );
 }
 
-function endOnSignal(config: ServeConfig, app: App): void {
+function endOnSignal(config: ServeConfig, app: ServedApp): void {
   let sinceUs: number | null = null;
   const end = async (signal: NodeJS.Signals) => {
     if (sinceUs !== null) {

@@ -16,4 +16,8 @@ export interface DeploymentConfig {
   readonly kvCacheDtype?: KvCacheDtype;
   /** As the user gave it, for `cache_config_info`. `engine.numGpuBlocks` already reflects it. */
   readonly numGpuBlocksOverride: number | null;
+  /** True if each engine gets a server of its own, on a port of its own. */
+  readonly isMultiPort?: true;
+  /** Rank of the server's first engine among the engines of all ports. Absent: 0. */
+  readonly firstRank?: number;
 }

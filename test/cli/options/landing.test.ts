@@ -40,6 +40,7 @@ const ADDITIONAL = [
   ["--enable-lora"],
   ["--capacity-scheduler-policy=STATIC_BATCH"],
   ["--role=trtllm-serve"],
+  ["--data-parallel-size=2"],
   ['--kv-events-config={"enable_kv_cache_events":true}'],
   ["--role=vllm-engine"],
   ["--openai", "--enable-kserve-frontends"],
