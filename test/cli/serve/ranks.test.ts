@@ -3,6 +3,7 @@ import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../../../src/cli/front/free-port.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { configsOfRanks } from "../../../src/cli/serve/serve-ranks.ts";
 import { eventually, type Server, sample, serve } from "../../server.ts";
@@ -74,8 +75,9 @@ test("ranks have their own queue, page and events, and end together", async () =
 });
 
 test("if the port of a rank is in use, the start is refused, and no rank is left", async () => {
-  const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-  const port = taken.port!;
+  // Below the ephemeral range, where no other test takes the port of rank 0 in between.
+  const port = (await freePort()) + 1;
+  const taken = Bun.serve({ port, hostname: "127.0.0.1", fetch: () => new Response() });
   const why = await serve([FLAG, "-dp", "2", "--port", `${port - 1}`]).catch((error: Error) => error.message);
   await taken.stop(true);
   expect(why).toContain(`--port ${port}: 127.0.0.1:${port} is in use; choose another port`);
