@@ -36,27 +36,15 @@ export const EITHER = { text: OUR_RULE, allows: "either" } as const;
 export const AT_LAST = { positions: ["done"], position: "done" } as const satisfies Partial<FaultRow>;
 
 export const oneOf = (...words: readonly string[]): FaultParameter => ({ name: "how", type: "word", words });
-export const time = (name: string, usual: number, most = 3600e6, least = 0): FaultParameter => ({
-  name,
-  type: "time",
-  default: usual,
-  least,
-  most,
-});
-export const size = (name: string, usual: number, most = 12e6, least = 1): FaultParameter => ({
-  name,
-  type: "size",
-  default: usual,
-  least,
-  most,
-});
-export const count = (name: string, usual: number, most = 10_000, least = 1): FaultParameter => ({
-  name,
-  type: "count",
-  default: usual,
-  least,
-  most,
-});
+/** Makes a kind of number as a parameter, with the limits of those that state none. */
+const amount =
+  (type: "time" | "size" | "count", mostOfKind: number, leastOfKind: number) =>
+  (name: string, usual: number, most = mostOfKind, least = leastOfKind): FaultParameter => {
+    return { name, type, default: usual, least, most };
+  };
+export const time = amount("time", 3600e6, 0);
+export const size = amount("size", 12e6, 1);
+export const count = amount("count", 10_000, 1);
 
 /** Error codes that HTTP/2 has for a stream or a connection (RFC 9113, section 7), by the word in a plan. */
 export const STREAM_CODES: Readonly<Record<string, number>> = {
