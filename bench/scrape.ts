@@ -13,9 +13,7 @@
  *   bun run bench scrape --base REV [--pairs 5]   (compares whole runs of two revisions, each with 10 pairs of windows)
  */
 
-import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import net from "node:net";
 import { cpus } from "node:os";
 import { BASE_FLAGS, compareWithBase } from "./lib/base.ts";
 import { bars, has, note, options, progress, results, root, save, table } from "./lib/bench.ts";
@@ -57,28 +55,17 @@ const flags = [
 /** Returns the CPU time of the first thread, which runs the loop, in microseconds. */
 const loopUs = (pid: number) => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1000;
 
-/** Returns the length of an answer, of which `text` is the beginning. Infinity if its head is incomplete. */
-function lengthOf(text: string): number {
-  const end = text.indexOf("\r\n\r\n");
-  return end < 0 ? Infinity : end + 4 + Number(/content-length: (\d+)/i.exec(text)![1]);
-}
-
 /** Scrapes a path at a steady pace over one connection until `stop()`, which returns the number of scrapes and the last length. */
 function scraper(port: number, path: string) {
   let isOver = false;
   const seen = { scrapes: 0, pageBytes: 0 };
   const running = (async () => {
-    const socket = net.connect(port, "127.0.0.1").setEncoding("latin1");
     for (let dueMs = performance.now(); !isOver; dueMs += 1000 / rate) {
-      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
-      let text = "";
-      do text += String(await once(socket, "data"));
-      while (text.length < lengthOf(text));
-      seen.pageBytes = text.length;
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+      seen.pageBytes = (await answer.bytes()).length;
       seen.scrapes++;
       await Bun.sleep(Math.max(0, dueMs + 1000 / rate - performance.now()));
     }
-    socket.destroy();
     return seen;
   })();
   return () => {
