@@ -46,6 +46,8 @@ export class CacheFeed {
   #isGap = false;
   #lostBatches = 0;
   #batches = 0;
+  /** True if the reader must read after this step. */
+  #mustWake = false;
   /** True if events were recorded since the end of the last batch. */
   #hasEvents = false;
   /** True if some of them were lost. */
@@ -72,6 +74,12 @@ export class CacheFeed {
         if (rows > 0) this.#outputs(views.out, rows * OUT_WORDS, views.tokens, views.words[Word.OutTokens]!);
         this.#events(core);
         if (this.#hasEvents) this.#batch((this.options.epochUs + startUs) / 1e6);
+      },
+      // The thread that wakes may take this thread's core, so it is woken when the step has been sent.
+      stepped: () => {
+        if (!this.#mustWake) return;
+        this.#mustWake = false;
+        if (Atomics.exchange(this.#head, FeedWord.IsWaiting, 0) === 1) this.options.wake();
       },
     };
   }
@@ -151,7 +159,7 @@ export class CacheFeed {
     this.#commit();
     this.#batches = (this.#batches + 1) | 0;
     Atomics.store(this.#head, FeedWord.BatchesWritten, this.#batches);
-    if (Atomics.exchange(this.#head, FeedWord.IsWaiting, 0) === 1) this.options.wake();
+    this.#mustWake = true;
   }
 
   /** Writes the head of a record. Returns false, and writes nothing, if there is no room for it. */
@@ -172,7 +180,7 @@ export class CacheFeed {
     this.#push(kind);
     this.#push(words);
     // A reader of a half full ring must not wait for the next batch.
-    if (used > this.#words / 2 && Atomics.exchange(this.#head, FeedWord.IsWaiting, 0) === 1) this.options.wake();
+    if (used > this.#words / 2) this.#mustWake = true;
     return true;
   }
 
