@@ -17,6 +17,7 @@ import {
 } from "../engine/interface/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/interface/types.ts";
 import { FAULT_IDS } from "../faults/ids.ts";
+import type { KvEventsLosses } from "../kv-events/worker.ts";
 import {
   ALL_SECONDS,
   HTTP_WIDTH,
@@ -29,6 +30,7 @@ import {
 import type { Deadlines, TimedItem } from "../wire/http/deadlines.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
 
+const NO_LOSSES: KvEventsLosses = { batches: 0, events: 0, messages: 0 };
 const NO_HTTP: HttpView = {
   routes: [],
   duration: { bounds: ALL_SECONDS, buckets: new Float64Array(ALL_SECONDS.length + 1), sum: 0, count: 0 },
@@ -49,11 +51,24 @@ export class Accounts implements FrontView {
   rejectedByTokens = 0;
   readonly workerRestarts = 0;
 
-  /** `http`: counts of HTTP requests by route. `moved`: called after each change. */
+  /** `http`: counts of HTTP requests by route. `moved`: called after each change. `kvLosses`: returns those of KV events. */
   constructor(
     readonly http: HttpView = NO_HTTP,
     private readonly moved: () => void = () => {},
+    private readonly kvLosses: () => KvEventsLosses = () => NO_LOSSES,
   ) {}
+
+  get kvBatchesDropped(): number {
+    return this.kvLosses().batches;
+  }
+
+  get kvEventsDropped(): number {
+    return this.kvLosses().events;
+  }
+
+  get kvMessagesDropped(): number {
+    return this.kvLosses().messages;
+  }
 
   /** Counts lines of the whole process, because all of its servers share standard output. */
   get logLinesDropped(): number {

@@ -174,7 +174,7 @@ export async function createKernel<C extends KernelConfig>(
   const { engines, journals, truth } = fleet;
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, clock.now.bind(clock), moved);
-  const accounts = new Accounts(httpAccounts, moved);
+  const accounts = new Accounts(httpAccounts, moved, reusable.kvEvents ? () => reusable.kvEvents!.losses : undefined);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const { renderer, identity, snapshot } = pages;
   const { alive, died, die } = lifeOf(clock, () => engines.die());

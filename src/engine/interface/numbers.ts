@@ -216,6 +216,10 @@ export const FRONT_NUMBERS = {
   workerRestarts: COUNTER,
   /** Log lines that this process dropped because nothing read them. */
   logLinesDropped: COUNTER,
+  /** KV events that were not published, or not received: batches, events, and messages to subscribers that do not read. */
+  kvBatchesDropped: COUNTER,
+  kvEventsDropped: COUNTER,
+  kvMessagesDropped: COUNTER,
 } as const;
 export const FRONT_NAMES = namesIn(FRONT_NUMBERS);
 

@@ -51,6 +51,8 @@ export const LOG_LINES_DROPPED = {
   help: "Log lines that were dropped because nothing read standard output or standard error.",
 } as const;
 
+const KV_DROPPED = { batches: "kvBatchesDropped", events: "kvEventsDropped", messages: "kvMessagesDropped" } as const;
+
 export const understudy: readonly Row[] = [
   counter(
     "now",
@@ -91,6 +93,13 @@ export const understudy: readonly Row[] = [
   counter("now", LOG_LINES_DROPPED.name, LOG_LINES_DROPPED.help, ({ front }) => [[{}, front.logLinesDropped]], {
     moves: "test/conformance/unread-output.test.ts",
   }),
+  counter(
+    "now",
+    "understudy_kv_events_dropped_total",
+    "KV events that subscribers do not get: batches because publishing was too slow, events that depend on dropped ones, messages to subscribers that do not read.",
+    ({ front }) => Object.entries(KV_DROPPED).map(([kind, name]) => [{ kind }, front[name]]),
+    { moves: "test/kv-events/dropped-metric.test.ts" },
+  ),
   counter("now", "understudy_steps_total", "Engine steps that ended.", each("steps"), BY_REQUESTS),
   ...LATENESS.map(([name, help, key]) => loopHistogram(name, help, key)),
   loopHistogram("understudy_step_write_seconds", "Duration of writing the rows of a step.", "stepWriteDuration"),
