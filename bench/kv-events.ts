@@ -74,7 +74,15 @@ async function publisherOf() {
   const events = await KvEvents.open({
     config: {
       source: { ...KV_EVENTS_DEFAULTS, enable_kv_cache_events: true, publisher: "zmq", endpoint: "tcp://127.0.0.1:*" },
-      ...{ profile: "0.33.0", algorithm: "sha256", seed: null, hasIntHashes: true, batchSize: null, firstRank: 0 },
+      ...{
+        profile: "0.33.0",
+        algorithm: "sha256",
+        seed: null,
+        hasIntHashes: true,
+        batchSize: null,
+        faults: null,
+        firstRank: 0,
+      },
     },
     ...{ engineFirst: 0, engines: 1, drawSeed: () => "0", log: note },
   });

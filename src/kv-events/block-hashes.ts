@@ -73,12 +73,18 @@ export class BlockHasher {
   }
 }
 
-const SHA256 = new Bun.CryptoHasher("sha256");
-
-function sha256(input: Buffer): Buffer {
+/** Returns a function that hashes with Bun, or with Node, in which `llm-understudy/testing` also runs. */
+function sha256Function(): (input: Buffer) => Buffer {
+  if (typeof Bun === "undefined") {
+    const { createHash } = process.getBuiltinModule("node:crypto");
+    return (input) => createHash("sha256").update(input).digest();
+  }
+  const hasher = new Bun.CryptoHasher("sha256");
   // digest() also resets the hasher.
-  return SHA256.update(input).digest();
+  return (input) => hasher.update(input).digest();
 }
+
+const sha256 = sha256Function();
 
 /** A hash as events have it: an integer of 64 bits, or all bytes. */
 export type EventHash = bigint | Uint8Array;

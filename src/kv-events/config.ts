@@ -1,5 +1,6 @@
 /** Configuration of published KV events, as `--kv-events-config` has it. Source: vLLM 0.33.0 `vllm/config/kv_events.py`. */
 import { zmtpAddress } from "../wire/zmtp/endpoint.ts";
+import type { KvFaultPlan } from "./fault-plan.ts";
 import type { HashAlgorithm } from "./hash-algorithms.ts";
 import type { KvEventsProfile } from "./profiles.ts";
 
@@ -42,6 +43,8 @@ export interface KvEventsConfig {
   readonly hasIntHashes: boolean;
   /** Events of a batch. null: a batch has the events of one step, as in vLLM. */
   readonly batchSize: number | null;
+  /** Faults of published events. null: none. */
+  readonly faults: KvFaultPlan | null;
   /** Rank of the first engine of the server. */
   readonly firstRank: number;
 }

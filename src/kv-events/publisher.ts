@@ -8,7 +8,9 @@ import type { BatchReceiver } from "./assembler.ts";
 import type { KvEventBatch } from "./batch.ts";
 import { endpointOfRank, isBindEndpoint, type KvEventsConfig, type KvEventsSource } from "./config.ts";
 import { KvEventsEncoder } from "./encode.ts";
-import { ReplayBuffer, sequenceFrame } from "./replay.ts";
+import { KvEventFaults } from "./faults.ts";
+import { FaultyOutlet } from "./faulty-outlet.ts";
+import { type EncodedBatch, ReplayBuffer, type SendToClient, sequenceFrame } from "./replay.ts";
 
 export interface PublisherOptions {
   readonly config: KvEventsConfig;
@@ -27,6 +29,8 @@ export class KvEventsPublisher implements BatchReceiver {
   readonly #pub: ZmtpSocket | null;
   readonly #router: ZmtpSocket | null;
   readonly #replay: ReplayBuffer;
+  /** null: batches are sent as they are. */
+  readonly #faulty: FaultyOutlet | null;
   #sequence = 0;
 
   /** Throws an `Error` that names the address if it cannot be used. */
@@ -52,11 +56,16 @@ export class KvEventsPublisher implements BatchReceiver {
             onDrain: () => this.#replay.drained(),
           });
     this.#router = router;
-    this.#replay = new ReplayBuffer(
-      source.buffer_steps,
-      this.#topic,
-      (identity, frames) => router?.sendTo(identity, frames) ?? false,
-    );
+    this.#faulty =
+      config.faults === null
+        ? null
+        : new FaultyOutlet(new KvEventFaults(config.faults, rank), timer, {
+            send: (encoded) => this.#send(encoded),
+            keep: ({ sequence, payload }) => this.#replay.keep(sequence, payload),
+            clearKept: () => this.#replay.clear(),
+          });
+    const send: SendToClient = (identity, frames) => router?.sendTo(identity, frames) ?? false;
+    this.#replay = new ReplayBuffer(source.buffer_steps, this.#topic, this.#faulty?.replaySender(send) ?? send);
     let bound = endpoint;
     try {
       if (this.#pub !== null) {
@@ -77,7 +86,11 @@ export class KvEventsPublisher implements BatchReceiver {
   publish(batch: KvEventBatch): void {
     const sequence = this.#sequence++;
     const payload = this.#encoder.encode(batch);
-    this.#pub?.publish([this.#topic, sequenceFrame(sequence), payload]);
+    if (this.#faulty !== null) {
+      this.#faulty.publish(sequence, payload);
+      return;
+    }
+    this.#send({ sequence, payload });
     this.#replay.keep(sequence, payload);
   }
 
@@ -93,7 +106,12 @@ export class KvEventsPublisher implements BatchReceiver {
 
   /** Resolves when everything has been sent, at the latest after `lingerMs`. */
   async close(lingerMs = 0): Promise<void> {
+    this.#faulty?.close();
     await Promise.all([this.#pub?.close(lingerMs), this.#router?.close(lingerMs)]);
+  }
+
+  #send({ sequence, payload }: EncodedBatch): void {
+    this.#pub?.publish([this.#topic, sequenceFrame(sequence), payload]);
   }
 }
 

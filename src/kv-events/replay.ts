@@ -9,7 +9,7 @@ const KEPT_BYTES_MOST = 256 * 2 ** 20;
 const WAITING_MOST = 16;
 const SEQUENCE_BYTES = 8;
 /** The sequence of the message that ends a replay. */
-const END = Buffer.alloc(SEQUENCE_BYTES, 0xff);
+export const END_SEQUENCE = Buffer.alloc(SEQUENCE_BYTES, 0xff);
 const EMPTY = Buffer.alloc(0);
 /** Kept batches are removed from the list together, because removing one moves all others. */
 const REMOVED_TOGETHER = 1024;
@@ -21,7 +21,8 @@ export function sequenceFrame(sequence: number): Buffer {
   return frame;
 }
 
-interface KeptBatch {
+/** A batch as it is sent. */
+export interface EncodedBatch {
   readonly sequence: number;
   readonly payload: Buffer;
 }
@@ -37,10 +38,10 @@ interface ReplayingClient {
 }
 
 /** Sends a message to a client. Returns false if too many messages wait for it, or if it is gone. */
-type SendToClient = (identity: Buffer, frames: readonly Uint8Array[]) => boolean;
+export type SendToClient = (identity: Buffer, frames: readonly Uint8Array[]) => boolean;
 
 export class ReplayBuffer {
-  #kept: KeptBatch[] = [];
+  #kept: EncodedBatch[] = [];
   /** Index of the oldest kept batch. */
   #from = 0;
   #bytes = 0;
@@ -61,6 +62,13 @@ export class ReplayBuffer {
     if (this.#from < REMOVED_TOGETHER && this.#from < this.#kept.length) return;
     this.#kept.splice(0, this.#from);
     this.#from = 0;
+  }
+
+  /** Drops all kept batches, because sequences start again. */
+  clear(): void {
+    this.#kept = [];
+    this.#from = 0;
+    this.#bytes = 0;
   }
 
   /** Takes a request: an empty frame and a sequence. Returns false if the frames are anything else. */
@@ -92,7 +100,7 @@ export class ReplayBuffer {
 
   #continue(key: string, client: ReplayingClient): void {
     for (;;) {
-      if (!this.#sendBatches(client) || !this.send(client.identity, [EMPTY, EMPTY, END, EMPTY])) return;
+      if (!this.#sendBatches(client) || !this.send(client.identity, [EMPTY, EMPTY, END_SEQUENCE, EMPTY])) return;
       const start = client.starts.shift();
       if (start === undefined) break;
       client.next = start;

@@ -17,6 +17,7 @@ type Texts =
   | "kv-transfer-time"
   | "tool-arguments"
   | "fake-metrics"
+  | "kv-event-faults"
   | "ssl-cert-reqs"
   | "custom-histogram-buckets"
   | "override-generation-config"

@@ -30,6 +30,7 @@ test("the defaults are those of vLLM", () => {
     batchSize: null,
     seed: null,
     hasIntHashes: true,
+    faults: null,
     firstRank: 0,
   });
 });

@@ -32,7 +32,7 @@ function publisherOf(changes: Partial<KvEventsSource> = {}, rank = 0) {
     ...changes,
   };
   const shared = { profile: "0.33.0", algorithm: "sha256", seed: null, hasIntHashes: true } as const;
-  const config = { source, ...shared, batchSize: null, firstRank: 0 };
+  const config = { source, ...shared, batchSize: null, faults: null, firstRank: 0 };
   const publisher = new KvEventsPublisher({ config, rank, timer, log: (line) => lines.push(line) });
   open.push(() => publisher.close());
   return { publisher, lines };

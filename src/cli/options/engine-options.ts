@@ -7,6 +7,7 @@ import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";
 import { GPU_MEMORY_UTILIZATION } from "../../engine/timing/device-defaults.ts";
 import { KV_EVENTS_DEFAULTS, kvEventsSource } from "../../kv-events/config.ts";
+import { FAULT_PLAN_FORM, kvFaultPlan } from "../../kv-events/fault-plan.ts";
 import { HASH_ALGORITHMS } from "../../kv-events/hash-algorithms.ts";
 import { DEFAULT_PROFILE, KV_EVENTS_PROFILES } from "../../kv-events/profiles.ts";
 import { FRONT_FAULTS_ACCEPTS, readFrontFaults } from "../../servers/vllm-engine/faults/front-faults.ts";
@@ -14,7 +15,19 @@ import { JOIN_DEFAULTS } from "../../servers/vllm-engine/join-config.ts";
 import { bucketsOption, checkedBuckets } from "./buckets-option.ts";
 import { initially, offAtStart, onAtStart, onlyTrue, ourServeGroup, serveGroup } from "./landing.ts";
 import { loraModules, readLoraModules } from "./lora-modules.ts";
-import { choice, freeText, humanInteger, integer, jsonObject, number, one, onlyOn, row, toggle } from "./option.ts";
+import {
+  choice,
+  freeText,
+  humanInteger,
+  integer,
+  jsonObject,
+  number,
+  one,
+  onlyOn,
+  readable,
+  row,
+  toggle,
+} from "./option.ts";
 
 export const engineOptions = {
   ...serveGroup("Scheduler", {
@@ -163,6 +176,15 @@ export const kvEventsOptions = {
     "kv-events-batch-size": row(
       "Send KV events in batches of this number, or after a second, in place of vLLM's batch per step.",
       { lands: "kvEvents.batchSize", ...integer(1, 1_000_000), initial: null, default: "none: a batch per step" },
+    ),
+    "kv-event-faults": row(
+      "Faults of KV events for tests of indexers, as lost=0.01;seed=3 or late@50;late-ms=500: docs/how-to/kv-check.md.",
+      {
+        lands: "kvEvents.faults",
+        as: (text: string) => kvFaultPlan(text)!,
+        ...readable("PLAN", FAULT_PLAN_FORM, kvFaultPlan),
+        initial: null,
+      },
     ),
     "kv-events-hash-seed": row("Seed of block hashes, in place of the variable PYTHONHASHSEED.", {
       lands: "kvEvents.seed",

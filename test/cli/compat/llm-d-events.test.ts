@@ -28,6 +28,7 @@ test("events are published with the cache alone, with the simulator's defaults",
     batchSize: 16,
     seed: null,
     hasIntHashes: true,
+    faults: null,
     firstRank: 0,
   });
   expect(eventsOf("--zmq-endpoint tcp://*:6000")).toBeUndefined();

@@ -50,4 +50,5 @@ export const SAMPLE_TEXTS: readonly string[] = [
   "text",
   "off",
   "output-lost@3",
+  "lost=0.01;seed=3",
 ];
