@@ -23,7 +23,7 @@ const IMAGE_TOOLS = { buildah: "buildah", mmdebstrap: "mmdebstrap", ip: "iproute
 /** Folders whose tests run together in one process, by the folders of `src` that they test. */
 const MIRROR = [
   ...["app", "assembly", "base", "bench", "cli", "docs", "engine", "kernel", "metrics", "scripts", "servers", "text"],
-  ...["tools/check", "tools/fit", "tools/replay", "tools/report", "truth", "wire", "workloads"],
+  ...["tools/check", "tools/fit", "tools/kv-check", "tools/replay", "tools/report", "truth", "wire", "workloads"],
 ];
 
 export const SIZED: Readonly<Record<string, SizedTest>> = {
@@ -38,6 +38,7 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   faults: { paths: ["test/faults"], options: [] },
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
   laws: { paths: ["test/tools/check/laws/own-metrics.sim.test.ts"], options: [] },
+  "kv-check": { paths: ["test/tools/kv-check"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
   services: { paths: ["test/services"], options: [] },
   fronts: {

@@ -12,6 +12,7 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy replay TRACE [options]    a trace through the same engine in simulated time; understudy replay --help
   understudy load [options]            load on a server, and what came back; understudy load --help
   understudy check URL-or-FILE...      do anybody's metrics keep their laws? understudy check --help
+  understudy kv-check ENDPOINT...      do anybody's KV events keep their laws? understudy kv-check --help
   understudy stress -- COMMAND         which faults of a stream does a client not bear? understudy stress --help
   understudy proxy --to URL [options]  faults before a real server, and a record of what passes; understudy proxy --help
   understudy truth URL-or-FILE         what each request really experienced, for any load tool; understudy truth --help
@@ -55,6 +56,7 @@ else if (command === "front") await (await import("./cli/front/front.ts")).runFr
 else if (command === "replay") await (await import("./cli/replay/replay.ts")).runReplay(rest);
 else if (command === "load") await (await import("./cli/load/load.ts")).runLoad(rest);
 else if (command === "check") await (await import("./cli/check/check.ts")).runCheck(rest);
+else if (command === "kv-check") await (await import("./cli/kv-check/kv-check.ts")).runKvCheck(rest);
 else if (command === "stress") await (await import("./cli/stress/stress.ts")).runStress(rest);
 else if (command === "proxy") await (await import("./cli/proxy/proxy.ts")).runProxy(rest);
 else if (command === "truth") await (await import("./cli/truth/truth.ts")).runTruth(rest);
@@ -68,7 +70,7 @@ else if (command === undefined || command === "help" || command === "--help" || 
 else {
   const { printable } = await import("./base/printable.ts");
   console.error(
-    `understudy: "${printable(command)}" is no command; there are serve, front, replay, load, check, stress, proxy, truth, health, fault, timing, completion and man (understudy --help)`,
+    `understudy: "${printable(command)}" is no command; there are serve, front, replay, load, check, kv-check, stress, proxy, truth, health, fault, timing, completion and man (understudy --help)`,
   );
   process.exitCode = 2;
 }

@@ -57,6 +57,14 @@ export const EXIT_CODES: readonly ExitCode[] = [
   ]),
   code("check", 2, "wrong option", REFUSED),
   code("check", 130, "a second Ctrl-C", SECOND),
+  code("kv-check", 0, "no law of severity E is violated"),
+  code("kv-check", 1, "a law of severity E is violated", [
+    "src/tools/check/report.ts",
+    "errors.length > 0)) return 1;",
+  ]),
+  code("kv-check", 2, "a publisher could not be checked", ["src/tools/check/report.ts", "isFailure(report)) ? 2 : 0"]),
+  code("kv-check", 2, "wrong option", REFUSED),
+  code("kv-check", 130, "a second Ctrl-C", SECOND),
   code("stress", 0, "no case is red"),
   code("stress", 1, "a case is red", ["src/cli/stress/stress.ts", "isRedRun ? 1 : 0"]),
   code("stress", 2, "it could not run, or the client never called", ["src/cli/stress/stress.ts", "neverRan ? 2"]),
@@ -98,7 +106,7 @@ export function exitCodesTable(): string {
     const meanings = (wanted: number) =>
       codes.flatMap(({ code, meaning }) => (code === wanted ? [meaning] : [])).join("; ");
     const others = codes.filter(({ code }) => code > 2).map(({ code, meaning }) => `${code}: ${meaning}`);
-    const names = command === "any" ? command : command.replace(/\w+/g, "`$&`");
+    const names = command === "any" ? command : command.replace(/[\w-]+/g, "`$&`");
     return [names, meanings(0), meanings(1), meanings(2), others.join(". ")];
   });
   return markdownTable([["Command", "0", "1", "2", "Others"], ...rows]);

@@ -21,7 +21,7 @@ const howTo = (heading: string, ...names: readonly string[]): Group => [
 const HOW_TO = [
   howTo("answers", "dataset", "fixtures", "lengths", "reasoning", "scripts", "structured-output", "tools"),
   howTo("faults and limits", "admission", "bug-modes", "faults", "record", "stress"),
-  howTo("measure", "check", "fit-timing", "load", "prometheus", "property-tests", "replay"),
+  howTo("measure", "check", "fit-timing", "kv-check", "load", "prometheus", "property-tests", "replay"),
 ];
 
 /** The page that a new reader should read first. Other pages are in alphabetical order. */

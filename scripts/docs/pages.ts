@@ -16,6 +16,7 @@ import { exampleConfig } from "./example-config.ts";
 import { exitCodesTable } from "./exit-codes.ts";
 import { frontFaultsMarkdown } from "./front-end-faults.ts";
 import { kubernetesTables } from "./kubernetes.ts";
+import { kvTables } from "./kv-laws.ts";
 import { lawsMarkdown } from "./laws.ts";
 import { limitsMarkdown } from "./limits.ts";
 import { metricsTables } from "./metrics.ts";
@@ -56,6 +57,7 @@ export const PAGES: Readonly<Record<string, () => Texts>> = {
   "docs/reference/clients.md": () => ({ clients: clientsTable() }),
   "docs/reference/client-verdicts.md": () => ({ verdicts: verdictsMarkdown(knownVerdicts()) }),
   "docs/how-to/kubernetes.md": kubernetesTables,
+  "docs/how-to/kv-check.md": kvTables,
   "docs/how-to/ci.md": () => ({
     node: example("ts", "examples/testcontainers/node.ts"),
     python: example("python", "examples/testcontainers/test_server.py"),

@@ -10,6 +10,7 @@ const OWN_MACHINE = ["localhost", "127.0.0.0/8", "::1", "0.0.0.0"];
 const DIRECT = new Map([
   ["load", ["*"]],
   ["check", OWN_MACHINE],
+  ["kv-check", OWN_MACHINE],
   ["truth", OWN_MACHINE],
   ["health", OWN_MACHINE],
 ]);

@@ -5,6 +5,7 @@ import { anchorsOf, linksOf } from "../../scripts/page-links.ts";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { frontHelp } from "../../src/cli/front/front-options.ts";
 import { healthHelp } from "../../src/cli/health/health-options.ts";
+import { kvCheckHelp } from "../../src/cli/kv-check/kv-check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { serveHelp } from "../../src/cli/options/help.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
@@ -131,6 +132,7 @@ function commandsOf(text: string): string[][] {
 const HELP: Readonly<Record<string, () => string>> = {
   replay: replayHelp,
   check: checkHelp,
+  "kv-check": kvCheckHelp,
   timing: timingHelp,
   stress: stressHelp,
   front: frontHelp,

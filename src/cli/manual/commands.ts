@@ -4,6 +4,7 @@ import { ROLE_NAMES } from "../../app/config/roles.ts";
 import { checkOptions } from "../check/check-options.ts";
 import { frontOptions } from "../front/front-options.ts";
 import { healthOptions } from "../health/health-options.ts";
+import { kvCheckOptions } from "../kv-check/kv-check-options.ts";
 import { loadOptions } from "../load/load-options.ts";
 import { type OptionRow, onlyOn } from "../options/option.ts";
 import { serveOptions } from "../options/serve-options.ts";
@@ -70,6 +71,12 @@ const WITH_OPTIONS: readonly CommandEntry[] = [
     takes: "URL-or-FILE... [options]",
     about: "Checks that metrics keep their laws.",
     options: checkOptions,
+  },
+  {
+    name: "kv-check",
+    takes: "ENDPOINT... [options]",
+    about: "Checks that KV events keep their laws.",
+    options: kvCheckOptions,
   },
   {
     name: "stress",
