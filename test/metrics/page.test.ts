@@ -73,6 +73,7 @@ test("an idle engine shows every series at 0", async () => {
     ["understudy_stream_writes_info", "gauge", 0],
     ["understudy_worker_restarts_total", "counter", 1],
     ["understudy_log_lines_dropped_total", "counter", 1],
+    ["understudy_kv_events_dropped_total", "counter", 3],
     ["understudy_steps_total", "counter", 1],
     ["understudy_step_start_lateness_seconds", "histogram", 19],
     ["understudy_step_end_lateness_seconds", "histogram", 19],
