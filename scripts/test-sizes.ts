@@ -43,8 +43,8 @@ export const SIZED: Readonly<Record<string, SizedTest>> = {
   services: { paths: ["test/services"], options: [] },
   fronts: {
     paths: ["test/fronts", "test/servers/vllm-engine", "test/wire/zmtp/random-bytes.test.ts"],
-    options: [],
-    tools: ["vllm-rs"],
+    options: ["requests"],
+    tools: ["vllm-rs", "python"],
   },
   "kv-events": { paths: ["test/kv-events"], options: [] },
   library: { paths: ["test/embed"], options: [] },

@@ -27,6 +27,9 @@ class Rows {
     this.#logprobs[at] = logprob;
     this.#ids.set(ids, at + 1);
     this.#logprobs.set(logprobs, at + 1);
+    // Front ends read the token's value from the list, if it has the token.
+    const listed = ids.indexOf(id);
+    if (listed >= 0) this.#logprobs[at + 1 + listed] = logprob;
     this.#ranks[row] = rank;
   }
 

@@ -181,13 +181,26 @@ export class Preparer {
   #writing({ seed, ordered }: Draft, structure: Structure | null): MaybePromise<WrittenText | RunRefusal> {
     const { model } = this.kernel.text;
     const { encoder, vocabulary } = model;
+    let orderedIds: Promise<Uint32Array> | null = null;
     if (ordered !== null && ordered.text !== null) {
       const parts = sayableParts(ordered, this.kernel.config.engine.maxModelLen, vocabulary.maxTokenBytes);
-      return encoder.encode(parts, false).then((orderedIds) => ({ orderedIds, ids: null }));
+      orderedIds = encoder.encode(parts, false);
     }
-    if (structure === null || ordered !== null) return NOTHING_WRITTEN;
-    return written(encoder, structure, [seed]).then(
-      ([ids]) => ({ orderedIds: null, ids: ids! }),
+    if (structure === null)
+      return orderedIds === null
+        ? NOTHING_WRITTEN
+        : orderedIds.then((ids) => ({ ...NOTHING_WRITTEN, orderedIds: ids }));
+    // Without a seed the constraint is only checked.
+    const writing = written(encoder, structure, ordered === null ? [seed] : []);
+    // A grammar does not apply to thinking.
+    const isPermitted = ordered !== null && ordered.text === null && this.#reasoning === null;
+    const grammar = isPermitted ? import("../openai/overrides/script-grammar.ts") : null;
+    return Promise.all([writing, orderedIds, grammar]).then(
+      ([[ids = null], orderedIds, permits]) => ({
+        orderedIds,
+        ids,
+        permitted: permits && ((script) => permits.permittedBy(script, structure, vocabulary)),
+      }),
       (error: unknown) => {
         if (error instanceof BrokenStructure) return { refused: error.message };
         throw error;
@@ -195,15 +208,16 @@ export class Preparer {
     );
   }
 
-  #made(draft: Draft, { ids, orderedIds }: WrittenText): MaybePromise<EngineRun | RunRefusal> {
+  #made(draft: Draft, { ids, orderedIds, permitted }: WrittenText): MaybePromise<EngineRun | RunRefusal> {
     const { request, promptIds, seed, ordered } = draft;
     const { sampling_params: params, lora_request: lora } = request;
     const adapter = lora === null ? 0 : this.adapters.load(lora);
     if (adapter === null) return { refused: `lora_request: no more than ${this.adapters.names.length} adapters` };
     const { vocabulary } = this.kernel.text.model;
     const fields = this.#fieldsOf(request);
-    const script =
+    const whole =
       ordered === null ? null : this.player.script(ordered, orderedIds, [promptIds], { ...fields, n: 1, seed });
+    const script = whole !== null && permitted !== null ? permitted(whole) : whole;
     const source = (script && this.player.logprobs(script)?.(0)) ?? this.#logprobs;
     const promptCount = countOf(params.prompt_logprobs, vocabulary.size);
     const rows =
@@ -293,12 +307,16 @@ interface Draft {
   readonly faults: readonly FrontFault[] | null;
 }
 
-/** `ids`: of a text that fits a constraint. `orderedIds`: of an ordered text. Null: there is none. */
+/**
+ * `ids`: of a text that fits a constraint. `orderedIds`: of an ordered text. `permitted`: cuts a script at the first token that
+ * does not fit a constraint. Null: there is none.
+ */
 interface WrittenText {
+  readonly permitted: ((script: Script) => Script) | null;
   readonly ids: Uint32Array | null;
   readonly orderedIds: Uint32Array | null;
 }
-const NOTHING_WRITTEN: WrittenText = { ids: null, orderedIds: null };
+const NOTHING_WRITTEN: WrittenText = { ids: null, orderedIds: null, permitted: null };
 
 /** Returns the number of log probabilities per token. -1 means all of the vocabulary, null none. */
 const countOf = (count: number | null, size: number): number | null => (count === -1 ? size : count);

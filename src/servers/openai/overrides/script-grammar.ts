@@ -4,8 +4,10 @@
  */
 
 import { SAME_STEP } from "../../../base/core-limits.ts";
+import { parsedJson } from "../../../base/json-object.ts";
 import type { Script, Sequence } from "../../../text/canned/script.ts";
 import { Prefix } from "../../../text/grammar/prefix.ts";
+import { isKeywords, type Keywords } from "../../../text/grammar/schema.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { toolUseOf } from "../request/output-options.ts";
@@ -33,6 +35,10 @@ export function permitted(
   const use = request.kind === "chat" && tools ? toolUseOf(request, tools.autoEnabled) : null;
   return obeying(script, checkOf(request.sampling.structure ?? null, use, tools?.kind.name ?? null), vocabulary);
 }
+
+/** Returns the script as far as a constraint permits it, for a server that sees neither messages nor tools. */
+export const permittedBy = (script: Script, structure: Structure, vocabulary: Vocabulary): Script =>
+  obeying(script, structureCheck(structure), vocabulary);
 
 /** Returns the script with each sequence cut after the first token that the grammar rejects. */
 function obeying(script: Script, check: Check | null, vocabulary: Vocabulary): Script {
@@ -71,8 +77,12 @@ function cut(sequence: Sequence, check: Check, vocabulary: Vocabulary): Sequence
 
 /** Returns the check for the texts of a request, or null for none. Tool calls are checked only in the format of `hermes`. */
 function checkOf(structure: Structure | null, use: ToolUse | null, form: string | null): Check | null {
-  if (use !== null && forced(use)) return form === "hermes" ? (text) => hermesFit(text, use) : null;
-  switch (structure?.kind) {
+  if (use !== null && forced(use)) return form === "hermes" ? hermesCheck(use) : null;
+  return structure === null ? null : structureCheck(structure);
+}
+
+function structureCheck(structure: Structure): Check | null {
+  switch (structure.kind) {
     case "choice": {
       const { choices } = structure;
       return (text) => ({ ok: choices.some((choice) => choice.startsWith(text)), complete: choices.includes(text) });
@@ -82,6 +92,8 @@ function checkOf(structure: Structure | null, use: ToolUse | null, form: string 
     case "json":
     case "object":
       return (text) => jsonFit(text, structure.kind === "object");
+    case "tags":
+      return tagsCheck(structure.tags);
     default:
       return null;
   }
@@ -111,23 +123,55 @@ function jsonFit(text: string, object: boolean): Fit {
   }
 }
 
+/** A tag around a value. */
+interface Tag {
+  readonly begin: string;
+  readonly end: string;
+}
+
 /** Checks one or more calls with any JSON as arguments. Ignores schemas, like vLLM unless they are strict. */
-function hermesFit(text: string, { tools, choice, parallel }: ToolUse): Fit {
+function hermesCheck({ tools, choice, parallel }: ToolUse): Check {
   const names = typeof choice === "object" && choice !== null ? [choice.name] : tools.map(({ name }) => name);
-  const heads = names.flatMap((name) =>
-    ["\n", ""].map((line) => ({ line, head: `<tool_call>${line}{"name": ${JSON.stringify(name)}, "arguments": ` })),
+  const tags = names.flatMap((name) =>
+    ["\n", ""].map((line) => ({
+      begin: `<tool_call>${line}{"name": ${JSON.stringify(name)}, "arguments": `,
+      end: `}${line}</tool_call>`,
+    })),
   );
+  const isOne = !parallel || choice !== "required";
+  return (text) => tagsFit(text, tags, isOne);
+}
+
+/** Checks tags around JSON without a separator, the form of forced tool calls. Other forms are not checked. */
+function tagsCheck(source: string): Check | null {
+  const whole = parsedJson(source);
+  const format = isKeywords(whole) ? whole.format : undefined;
+  if (!isKeywords(format) || format.type !== "tags_with_separator" || format.separator !== "") return null;
+  const tags = (Array.isArray(format.tags) ? format.tags : []).filter(isJsonTag);
+  if (format.at_least_one !== true || tags.length === 0 || tags.length !== (format.tags as unknown[]).length)
+    return null;
+  return (text) => tagsFit(text, tags, format.stop_after_first === true);
+}
+
+const isJsonTag = (tag: unknown): tag is Keywords & Tag =>
+  isKeywords(tag) &&
+  typeof tag.begin === "string" &&
+  typeof tag.end === "string" &&
+  isKeywords(tag.content) &&
+  tag.content.type === "json_schema";
+
+/** Checks one or more tags around any JSON. `isOne`: only one tag may come. */
+function tagsFit(text: string, tags: readonly Tag[], isOne: boolean): Fit {
   let rest = text;
-  for (let calls = 0; rest !== ""; calls++) {
-    if (calls > 0 && (!parallel || choice !== "required")) return { ok: false, complete: false };
-    const opening = heads.find(({ head }) => rest.startsWith(head));
-    if (opening === undefined) return { ok: heads.some(({ head }) => head.startsWith(rest)), complete: false };
-    const end = argumentsEnd(rest, opening.head.length);
+  for (let count = 0; rest !== ""; count++) {
+    if (count > 0 && isOne) return { ok: false, complete: false };
+    const tag = tags.find(({ begin }) => rest.startsWith(begin));
+    if (tag === undefined) return { ok: tags.some(({ begin }) => begin.startsWith(rest)), complete: false };
+    const end = argumentsEnd(rest, tag.begin.length);
     if (end < 0) return { ok: end === OPEN, complete: false };
-    const tail = `}${opening.line}</tool_call>`;
     const after = rest.slice(end);
-    if (!after.startsWith(tail)) return { ok: tail.startsWith(after), complete: false };
-    rest = after.slice(tail.length);
+    if (!after.startsWith(tag.end)) return { ok: tag.end.startsWith(after), complete: false };
+    rest = after.slice(tag.end.length);
   }
   return { ok: true, complete: text !== "" };
 }

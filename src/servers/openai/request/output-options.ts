@@ -86,9 +86,8 @@ export function outputOptions(
 }
 
 /** Reports whether the text leaves out special tokens. It keeps them if a parser reads them (`adjust_request` of the parsers). */
-function skipsSpecials(request: GenerationRequest, { reasoning, tools }: ServerTraits): boolean {
+function skipsSpecials(request: GenerationRequest, { tools }: ServerTraits): boolean {
   if (!request.skipSpecialTokens || request.kind !== "chat") return request.skipSpecialTokens;
-  if (reasoning?.name === "qwen3") return false;
   if (!tools?.kind.showsSpecial || request.toolChoice === "none") return true;
   return request.tools === null && !tools.kind.alwaysShowsSpecial;
 }
