@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../../bench/lib/servers.ts";
+import { freePort } from "../../src/cli/front/free-port.ts";
 import { readScript, type Script } from "../../src/text/canned/script.ts";
 import { type Case, exchangesOf, type Folder, type Response } from "../conformance/api/cases.ts";
 import { exchange } from "../conformance/api/wire.ts";
@@ -61,7 +61,7 @@ export async function playExchanges(
   for (const group of groupsOf(cases)) {
     const { server_flags: flags = [], server_env: env = {} } = group[0]!;
     const named = flags.includes("--served-model-name") ? [] : ["--served-model-name", "golden"];
-    const rpcPort = freePort();
+    const rpcPort = await freePort();
     const parser = flags.includes("--reasoning-parser")
       ? flags.slice(flags.indexOf("--reasoning-parser")).slice(0, 2)
       : [];

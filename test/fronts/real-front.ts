@@ -1,5 +1,5 @@
 /** Starts one of vLLM's own front ends, for an engine of ours that joins it. */
-import { freePort } from "../../bench/lib/servers.ts";
+import { freePort } from "../../src/cli/front/free-port.ts";
 import { startProgram } from "../started-program.ts";
 import { PYTHON_FRONT } from "./python-front.ts";
 import { program } from "./vllm-rs.ts";
@@ -33,7 +33,7 @@ export async function startFront(
   name: FrontName,
   { rpcPort, folder, flags, env = {} }: FrontPlace,
 ): Promise<RealFront> {
-  const port = freePort();
+  const port = await freePort();
   const { command, ready } = FRONTS[name];
   const words = [
     ...[...command, "model", "--host", "127.0.0.1", "--port", `${port}`, "--data-parallel-size-local", "0"],

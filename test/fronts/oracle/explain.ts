@@ -149,8 +149,11 @@ export function explained(
   const wanted = JSON.stringify(other);
   for (let set = 1; set < 1 << known.length; set++) {
     const used = known.filter((_, at) => (set >> at) & 1);
-    const made = used.reduceRight((answer, { apply }) => apply(answer, other, request), own);
-    if (JSON.stringify(made) === wanted) return used.map(({ name }) => name);
+    // Some differences show only before others, and some only after.
+    for (const order of [used, used.toReversed()]) {
+      const made = order.reduce((answer, { apply }) => apply(answer, other, request), own);
+      if (JSON.stringify(made) === wanted) return used.map(({ name }) => name);
+    }
   }
   return null;
 }

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../../../bench/lib/servers.ts";
+import { freePort } from "../../../src/cli/front/free-port.ts";
 import { hosted } from "../../hosted.ts";
 import { type ReadAnswer, readAnswer } from "../answers.ts";
 import { type FrontName, startFront } from "../real-front.ts";
@@ -40,7 +40,7 @@ export async function startServer(name: ServerName, model: string, parsers: Orac
     const server = await hosted([...named, "--tokenizer", model, ...SAME, ...tools, ...reasoning]);
     return { name, ask: asking(server.url, true), stop: () => server.stop(0) };
   }
-  const rpcPort = freePort();
+  const rpcPort = await freePort();
   const engine = await hosted([
     ...["--role", "vllm-engine", "--data-parallel-rpc-port", `${rpcPort}`, "--tokenizer", model],
     ...[...named, ...SAME, ...reasoning],
