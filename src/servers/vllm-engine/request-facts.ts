@@ -15,6 +15,11 @@ export class RequestFacts {
   /** `blockSize`: tokens per KV block. 0: prompts are not cached. */
   constructor(private readonly blockSize: number) {}
 
+  /** Reports whether the next output has no facts. */
+  areNone({ timeline }: Submission): boolean {
+    return this.#isBegun && (!timeline || (this.#preemptions + 1) * ENTRY > timeline.preempted.length);
+  }
+
   /** Returns the facts for the next output. `events` null: nothing happened since the last one. */
   next(submission: Submission): {
     readonly isFirst: boolean;

@@ -7,6 +7,8 @@ import type { RequestFacts } from "./request-facts.ts";
 
 /** Receives the outputs of a request. */
 export interface OutputReceiver {
+  /** True if outputs are kept after their step. Otherwise a request uses one object for all that have only tokens. */
+  readonly keepsOutputs: boolean;
   /** Called before the first output. */
   begun(): void;
   /** `dueUs`: due time of the step. Undefined: now. */
@@ -25,6 +27,8 @@ export class RunningRequest implements PlayedChoice {
   finish: Finish | null = null;
   /** Tokens that have been sent. */
   #position = 0;
+  /** The output with tokens alone that each step fills again. Null before the first one. */
+  #plain: (EngineCoreOutput & { readonly new_token_ids: number[] }) | null = null;
 
   constructor(
     readonly id: string,
@@ -38,6 +42,16 @@ export class RunningRequest implements PlayedChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.finish !== null || (finish === null && count === 0)) return;
     const { submission, prepared, receiver } = this;
+    const isPlain = finish === null && prepared.logprobs === null && !receiver.keepsOutputs;
+    if (isPlain && this.facts.areNone(submission!)) {
+      this.#plain ??= { ...PLAIN_OUTPUT, request_id: this.id, new_token_ids: [] };
+      const { new_token_ids: tokens } = this.#plain;
+      tokens.length = count;
+      for (let i = 0; i < count; i++) tokens[i] = ids[at + i]!;
+      receiver.output(this, this.#plain, submission!.timeline?.stepDueUs);
+      this.#position += count;
+      return;
+    }
     const { isFirst, ...facts } = this.facts.next(submission!);
     if (isFirst) receiver.begun();
     const tokens = Array.from(ids.subarray(at, at + count));

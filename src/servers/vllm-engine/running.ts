@@ -80,6 +80,11 @@ export class RunningRequests implements OutputReceiver {
     if (faults !== undefined) this.#disturber = this.#disturbed(faults);
   }
 
+  /** True if a fault may hold messages back. */
+  get keepsOutputs(): boolean {
+    return this.#disturber !== null;
+  }
+
   /** Number of requests that have not ended. */
   get count(): number {
     return this.#requests.size;

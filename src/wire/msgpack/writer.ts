@@ -6,7 +6,7 @@ import { Extension, FirstByte, Fix, Float32, type MsgpackValue } from "./values.
 
 const FIRST_BYTES = 1024;
 /** Texts of at most this many characters are copied without a call of the runtime, if they are ASCII. */
-const SHORT_TEXT = 24;
+const SHORT_TEXT = 48;
 /** Lengths of an extension's data that need no byte for the length. */
 const FIXED_LENGTHS = [1, 2, 4, 8, 16];
 
@@ -158,16 +158,21 @@ export class MsgpackWriter {
   /** Writes a short text. Returns false, and writes nothing, if it is not ASCII. */
   #asciiText(value: string): boolean {
     const { length } = value;
-    const at = this.#room(length + 1);
+    const at = this.#room(length + (length < 32 ? 1 : 2));
+    const from = at + (length < 32 ? 1 : 2);
     for (let i = 0; i < length; i++) {
       const code = value.charCodeAt(i);
       if (code >= 128) {
         this.#length = at;
         return false;
       }
-      this.#bytes[at + 1 + i] = code;
+      this.#bytes[from + i] = code;
     }
-    this.#bytes[at] = Fix.Str + length;
+    if (length < 32) this.#bytes[at] = Fix.Str + length;
+    else {
+      this.#bytes[at] = FirstByte.Str8;
+      this.#bytes[at + 1] = length;
+    }
     return true;
   }
 

@@ -8,6 +8,7 @@ import { type ArrayOfNumbers, numberArray } from "./arrays.ts";
 import type { MessageLayout } from "./layouts.ts";
 import { type SchedulerStats, schedulerStats } from "./stats.ts";
 import {
+  encodedBytes,
   type MessageWriter,
   type WriteValue,
   writeBoolean,
@@ -231,6 +232,41 @@ const OUTPUTS_FIELDS = (
   weight_version: writeNullable(writeString),
 });
 
+/** Reports whether an output has tokens alone, as almost all have. */
+const isPlain = (output: EngineCoreOutput) =>
+  output.finish_reason === null &&
+  output.events === null &&
+  output.prefill_stats === null &&
+  output.new_logprobs === null &&
+  output.new_prompt_logprobs_tensors === null &&
+  output.stop_reason === null &&
+  output.kv_transfer_params === null &&
+  output.ec_transfer_params === null &&
+  output.trace_headers === null &&
+  output.spec_decode_metrics === null &&
+  output.num_nans_in_logits === 0 &&
+  output.error === null;
+
+/** Writes an output. The fields after the tokens are always the same bytes in a plain one, so that they are copied. */
+function writeOutput({ output: order }: MessageLayout): WriteValue<EngineCoreOutput> {
+  const whole = writeStructList(order, OUTPUT_FIELDS);
+  const rest = encodedBytes((body) => {
+    const plain: EngineCoreOutput = { ...PLAIN_OUTPUT, request_id: "", new_token_ids: [] };
+    for (const name of order.slice(2)) OUTPUT_FIELDS[name]({ body, frames: [] }, plain[name] as never);
+  });
+  if (order[0] !== "request_id" || order[1] !== "new_token_ids") return whole;
+  return (into, output) => {
+    if (!isPlain(output)) {
+      whole(into, output);
+      return;
+    }
+    into.body.array(order.length);
+    into.body.text(output.request_id);
+    OUTPUT_FIELDS.new_token_ids(into, output.new_token_ids);
+    into.body.raw(rest);
+  };
+}
+
 /** Writes messages of an engine to its front ends. Uses the same memory for each message. */
 export class OutputsWriter {
   readonly #body = new MsgpackWriter();
@@ -238,7 +274,7 @@ export class OutputsWriter {
   readonly #outputs: WriteValue<EngineCoreOutputs>;
 
   constructor(layout: MessageLayout) {
-    this.#output = writeStructList(layout.output, OUTPUT_FIELDS);
+    this.#output = writeOutput(layout);
     this.#outputs = writeStructList(layout.outputs, OUTPUTS_FIELDS(this.#output));
   }
 
