@@ -82,3 +82,22 @@ test.each([
   // Each delta with content has the fields, as "" if there is no reasoning.
   for (const delta of deltas.filter((delta) => "content" in delta)) expect(names(delta)).toEqual([...wanted]);
 });
+
+// Found by the oracle of test/fronts: vLLM 0.33's parser leaves them out.
+test("an answer that the parser qwen3 reads has no special tokens", async () => {
+  const model = new URL("model", import.meta.url).pathname;
+  const flags = ["--timing=none", "--served-model-name=m", "--reasoning-parser=qwen3", `--tokenizer=${model}`];
+  const server = await hosted([...flags, "--max-model-len=1024"]);
+  servers.push(server);
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      ...{ model: "m", messages: [{ role: "user", content: "Hi" }], max_tokens: 40, ignore_eos: true },
+      understudy: { script: [[460], [575], [19]] },
+    }),
+  });
+  const { choices, usage } = (await response.json()) as { choices: [{ message: Members }]; usage: Members };
+  expect(usage.completion_tokens).toBe(40);
+  expect(`${choices[0].message.reasoning}${choices[0].message.content}`).not.toContain("<|");
+});

@@ -150,6 +150,29 @@ test("an answer fits its constraint, and a broken constraint is refused", async 
   expect(refused).toMatchObject({ finish_reason: 3, error: { code: "validation_error", retryable: false } });
 });
 
+test("an ordered answer must fit its constraint, too", async () => {
+  const script = order({ script: [[400], [401]] });
+  const [refused] = await outputs({ ...script, ...structured({ regex: "(" }) });
+  expect(refused).toMatchObject({ finish_reason: 3, error: { code: "validation_error" } });
+  const all = await outputs({ ...script, ...structured({ choice: ["yes", "no"] }) });
+  expect(all.map(({ finish_reason }) => finish_reason)).toEqual([3]);
+  const fits = await outputs({ _eos_token_id: 1, ...order({ script: "yes" }), ...structured({ choice: ["yes"] }) });
+  expect(fits.at(-1)).toMatchObject({ finish_reason: 0 });
+});
+
+test("the listed log probability of the token is the token's own, also minus infinity", async () => {
+  const sequences = [{ steps: [[400], [401]], minus_infinity_at: [1] }];
+  const all = await outputs({ logprobs: 1, max_tokens: 2, ...order({ script: { sequences, logprobs: "ranked" } }) });
+  const values = front.messages.slice(-2).map((message, at) => {
+    const [, logprobs] = all[at]!.new_logprobs as readonly unknown[];
+    return numbers(logprobs, message);
+  });
+  expect(values).toEqual([
+    [-0.5, -0.5],
+    [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY],
+  ]);
+});
+
 test("a request that is aborted while its answer is written gets no output", async () => {
   const before = front.messages.length;
   front.add("gone", { max_tokens: 50, ...structured({ regex: "[a-z]{300}" }) });
