@@ -7,8 +7,8 @@ import type { RequestFacts } from "./request-facts.ts";
 
 /** Receives the outputs of a request. */
 export interface OutputReceiver {
-  /** True if outputs are kept after their step. Otherwise a request uses one object for all that have only tokens. */
-  readonly keepsOutputs: boolean;
+  /** Reports whether an earlier output of the request may be read later. Otherwise it is filled again, if it has only tokens. */
+  keepsOutputOf(request: RunningRequest): boolean;
   /** Called before the first output. */
   begun(): void;
   /** `dueUs`: due time of the step. Undefined: now. */
@@ -42,7 +42,7 @@ export class RunningRequest implements PlayedChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.finish !== null || (finish === null && count === 0)) return;
     const { submission, prepared, receiver } = this;
-    const isPlain = finish === null && prepared.logprobs === null && !receiver.keepsOutputs;
+    const isPlain = finish === null && prepared.logprobs === null && !receiver.keepsOutputOf(this);
     if (isPlain && this.facts.areNone(submission!)) {
       this.#plain ??= { ...PLAIN_OUTPUT, request_id: this.id, new_token_ids: [] };
       const { new_token_ids: tokens } = this.#plain;

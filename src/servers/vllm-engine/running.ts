@@ -80,9 +80,9 @@ export class RunningRequests implements OutputReceiver {
     if (faults !== undefined) this.#disturber = this.#disturbed(faults);
   }
 
-  /** True if a fault may hold messages back. */
-  get keepsOutputs(): boolean {
-    return this.#disturber !== null;
+  /** True if a fault may hold messages back, or if the output is not sent yet. */
+  keepsOutputOf({ client, id }: RunningRequest): boolean {
+    return this.#disturber !== null || this.#steps.get(client)?.ids.has(id) === true;
   }
 
   /** Number of requests that have not ended. */

@@ -295,6 +295,13 @@ test("a tool call whose arguments may be any value gets an object", async () => 
   }
 });
 
+test("outputs that are due at the same time are messages of their own, and lose no token", async () => {
+  const steps = Array.from({ length: 12 }, (_, at) => [300 + at]);
+  const sequence = { steps, times_ms: [0, 0, 0, ...steps.slice(3).map(() => 60)] };
+  const asked = { max_tokens: 12, ...order({ script: { sequences: [sequence] } }) };
+  expect(tokensIn(await outputs(asked))).toEqual(steps.flat());
+});
+
 test("a request orders faults of its own outputs", async () => {
   const fault = (plan: string) => ({ ...order({ fault: plan, script: [[300], [301], [302]] }), max_tokens: 3 });
   expect(tokensIn(await outputs(fault("output-lost@2")))).toEqual([300, 302]);
