@@ -91,6 +91,7 @@ export class FrontEnd {
       ended.resolve(code);
     };
     this.#child.on("error", ({ message }) => end(1, `could not be started (${message})`));
+    this.#child.on("exit", this.#kill);
     this.#child.on("close", (code, signal) => {
       if (signal === null) end(code!, `ended with code ${code}`);
       else end(OF_SIGNAL + (system.signals[signal] ?? 0), `was ended by ${signal}`);
@@ -122,7 +123,15 @@ export class FrontEnd {
     return code;
   }
 
-  readonly #kill = (): void => this.signal("SIGKILL");
+  /** Kills the front end with the processes that it started, because one that holds our pipes open would keep us waiting. */
+  readonly #kill = (): void => {
+    if (this.#hasEnded) return;
+    try {
+      process.kill(-this.#child.pid!, "SIGKILL");
+    } catch {
+      // None is left.
+    }
+  };
 }
 
 /** Waits until the front end is ready. Ends it and rejects with `NotReady` after the timeout. */

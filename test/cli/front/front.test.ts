@@ -99,3 +99,8 @@ test("the newest 65,536 characters of a front end's output are kept", async () =
   expect(front.output.endsWith("line 19999\n")).toBe(true);
   expect(front.ready).rejects.toThrow("ended with code 0 before it was ready");
 });
+
+test("processes that a front end leaves behind are ended with it", async () => {
+  const started = new FrontEnd(["sh", "-c", "sleep 60 & exit 3"]);
+  expect(await started.ended).toBe(3);
+});
