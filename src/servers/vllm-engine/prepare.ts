@@ -257,7 +257,8 @@ export class Preparer {
   /** Returns the fields on which text and thinking depend. Only the id tells whether a chat is answered. */
   #fieldsOf(request: TextRequest): PlannedRequest & Pick<ScriptedRequest, "kind"> {
     const { sampling_params: params, external_req_id, request_id, reasoning_parser_kwargs: kwargs } = request;
-    const names = kwargs?.chat_template_kwargs as Readonly<Record<string, unknown>> | undefined;
+    const given = kwargs?.chat_template_kwargs;
+    const names = typeof given === "object" ? (given as Readonly<Record<string, unknown>> | null) : null;
     const kind = (external_req_id ?? request_id).startsWith("cmpl-") ? "completion" : "chat";
     return {
       kind,
@@ -265,8 +266,7 @@ export class Preparer {
       minTokens: Math.max(0, Math.min(params.min_tokens, this.kernel.config.engine.maxModelLen)),
       stopTokenIds: distinctIds(params.stop_token_ids ?? [], this.kernel.text.model.vocabulary.size),
       cacheSalt: request.cache_salt,
-      thinks:
-        request.reasoning_ended !== true && thinksWith(this.kernel.config.text.reasoningParser ?? null, names ?? null),
+      thinks: request.reasoning_ended !== true && thinksWith(this.kernel.config.text.reasoningParser ?? null, names),
       sampling: { thinkingTokenBudget: params.thinking_token_budget },
     };
   }

@@ -154,7 +154,14 @@ export class RunningRequests implements OutputReceiver {
     // A coordinator wakes the other engines of its front end.
     if (this.#requests.size === 0 && this.front.hasCoordinator())
       this.#sendNow(COORDINATOR, this.kernel.backend.nowUs(), { start_wave: Math.max(0, request.current_wave) });
-    const prepared = this.#preparer.prepare(request);
+    let prepared: ReturnType<Preparer["prepare"]>;
+    try {
+      prepared = this.#preparer.prepare(request);
+    } catch (error) {
+      // An error that went on would end the connection, and with it all requests of the front end.
+      this.#failed(request, error);
+      return;
+    }
     if (!(prepared instanceof Promise)) {
       if ("refused" in prepared) this.#reject(client, id, "validation_error", prepared.refused);
       else this.#submit(request, prepared);
@@ -172,12 +179,17 @@ export class RunningRequests implements OutputReceiver {
         this.#reject(client, id, "validation_error", ready.refused);
       },
       (error: unknown) => {
-        logUnexpected("a request of the front end failed", error);
         if (!this.#requests.delete(id)) return;
         this.kernel.metrics.accounting.settled("error");
-        this.#reject(client, id, "internal_error", "The engine could not prepare the request.");
+        this.#failed(request, error);
       },
     );
+  }
+
+  /** Answers a request whose preparation failed, and logs the reason. */
+  #failed({ request_id: id, client_index: client }: EngineCoreRequest, error: unknown): void {
+    logUnexpected("a request of the front end failed", error);
+    this.#reject(client, id, "internal_error", "The engine could not prepare the request.");
   }
 
   /** `isOpened`: the request is counted as open. */

@@ -26,7 +26,11 @@ const named = (names: readonly string[], list: readonly unknown[]): Json =>
   Object.fromEntries(names.map((name, at) => [name, list[at]]));
 
 function engineMessage([body, ...frames]: readonly Uint8Array[]): EngineMessage {
-  const message = named(layout.outputs, jsonValue(decodeMsgpack(body!)) as readonly unknown[]);
+  const value = decodeMsgpack(body!) as readonly MsgpackValue[];
+  const message = named(layout.outputs, jsonValue(value) as readonly unknown[]);
+  // The id of a call may be an integer that JSON cannot hold.
+  const answer = value[layout.outputs.indexOf("utility_output")];
+  if (Array.isArray(answer)) (message.utility_output as unknown[])[0] = answer[0];
   const outputs = (message.outputs as readonly unknown[][]).map((one) => named(layout.output, one));
   return { ...message, outputs, frames };
 }

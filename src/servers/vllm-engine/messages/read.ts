@@ -66,9 +66,13 @@ export const nullableField =
 export const numbersByIntegerField: ReadField<ReadonlyMap<number, number>> = (value, path) =>
   new Map([...mapField(value, path)].map(([key, one]) => [integerField(key, path), numberField(one, path)]));
 
-/** Converts a value to what `JSON.parse` would return: a map becomes an object, whose keys are texts. */
+/**
+ * Converts a value to what `JSON.parse` would return: a map becomes an object, whose keys are texts, and an integer from 2^53 on
+ * the nearest number.
+ */
 export function jsonValue(value: MsgpackValue): unknown {
   if (value instanceof Float32) return value.short;
+  if (typeof value === "bigint") return Number(value);
   if (value instanceof Map) return Object.fromEntries([...value].map(([key, one]) => [String(key), jsonValue(one)]));
   return Array.isArray(value) ? value.map(jsonValue) : value;
 }
