@@ -40,6 +40,8 @@ export class Fleet {
   readonly #lateness = new Lateness();
   readonly #sleep = { sleep: 0 };
   readonly #loopObservers: readonly LoopObserver[];
+  /** Called after each step of an engine. A server that reports the state of its engines replaces the function. */
+  moved: () => void = () => {};
   /** Sleeping parts, by vLLM's tags. */
   asleep: readonly string[] = [];
   /** null if there is only one engine. */
@@ -51,6 +53,7 @@ export class Fleet {
     this.#clock = clock;
     this.#balance = balance;
     this.#loopObservers = loopObservers;
+    const moved: LoopObserver = { moved: () => this.moved(), coasted() {} };
     this.engines = Array.from(
       { length: engines },
       (_, rank) =>
@@ -63,7 +66,7 @@ export class Fleet {
           ...(meters ? { meters: meters(rank) } : {}),
           ...(journal ? { journal: journal(rank) } : {}),
           ...(cacheFeed ? { cacheFeed: cacheFeed(rank) } : {}),
-          loopObservers: balance ? [...loopObservers, this.#publisher(rank, balance)] : loopObservers,
+          loopObservers: [...loopObservers, moved, ...(balance ? [this.#publisher(rank, balance)] : [])],
         }),
     );
   }

@@ -27,6 +27,7 @@ import { Utilities } from "./utilities.ts";
 export interface FrontSender {
   /** Sends frames to the process with this index, or to the `COORDINATOR`. */
   readonly send: (client: number, frames: readonly Uint8Array[]) => void;
+  readonly isReady: () => boolean;
   readonly hasCoordinator: () => boolean;
   readonly leave: (isDead: boolean) => void;
 }
@@ -115,6 +116,17 @@ export class RunningRequests implements OutputReceiver {
   abortAll(): void {
     for (const id of [...this.#requests.keys()]) this.#abort(id);
     this.#steps.clear();
+  }
+
+  /**
+   * Sends statistics that have changed in a step without outputs, for example after the last request was aborted. They go to the
+   * first process, as in vLLM.
+   */
+  moved(): void {
+    if (this.#isFlushing || !this.#stats.hasMoved || !this.front.isReady()) return;
+    const scheduler_stats = this.#stats.next();
+    this.#reportLoad(scheduler_stats);
+    this.#sendNow(0, this.kernel.backend.nowUs(), { scheduler_stats });
   }
 
   begun(): void {

@@ -59,7 +59,13 @@ function attached(kernel: EngineKernel): readonly AttachedEngine[] {
   const { config, engines, metrics } = kernel;
   const adapters = new EngineAdapters(config.models.loraModules, (names) => metrics.renderer.name(names));
   engines.adapters.byNumber = (number) => adapters.byNumber(number);
-  return Array.from({ length: config.dataParallelSize }, (_, index) => attachedEngine(kernel, adapters, index));
+  const attachedEngines = Array.from({ length: config.dataParallelSize }, (_, index) =>
+    attachedEngine(kernel, adapters, index),
+  );
+  engines.fleet.moved = () => {
+    for (const { requests } of attachedEngines) requests.moved();
+  };
+  return attachedEngines;
 }
 
 function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: number): AttachedEngine {
@@ -78,6 +84,7 @@ function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: n
   }
   const requests = new RunningRequests(kernel, layout, { index, rank: join.rank }, adapters, {
     send: (client, frames) => link.send(client, frames),
+    isReady: () => link.isReady,
     hasCoordinator: () => link.hasCoordinator,
     leave(isDead) {
       log(`rank ${join.rank} leaves the front end, as a fault orders`);

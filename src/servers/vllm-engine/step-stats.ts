@@ -12,6 +12,8 @@ const totalsOf = (view: EngineView): Totals =>
 
 export class StepStats {
   #last: Totals;
+  /** Numbers of running, waiting and deferred requests in the last statistics. */
+  #counts: readonly [running: number, waiting: number, deferred: number] = [0, 0, 0];
   #requests = 0;
 
   /** `view`: returns the numbers of the engine as of its last step. */
@@ -27,9 +29,17 @@ export class StepStats {
     this.#requests++;
   }
 
+  /** True if numbers of requests differ from those of the last statistics. */
+  get hasMoved(): boolean {
+    const { running, waiting, deferred } = this.view();
+    const [lastRunning, lastWaiting, lastDeferred] = this.#counts;
+    return running !== lastRunning || waiting !== lastWaiting || deferred !== lastDeferred;
+  }
+
   /** Returns the statistics since the last call. */
   next(): SchedulerStats {
     const view = this.view();
+    this.#counts = [view.running, view.waiting, view.deferred];
     return {
       num_running_reqs: view.running,
       num_waiting_reqs: view.waiting,

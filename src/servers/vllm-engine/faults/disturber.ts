@@ -80,7 +80,8 @@ export class FrontDisturber {
   send(client: number, message: EngineCoreOutputs): void {
     if (this.#hasLeft) return;
     if (message.utility_output !== null) this.#sendAnswer(client, message);
-    else if (message.outputs.length === 0) this.front.message(client, message);
+    else if (message.outputs.length === 0)
+      this.front.message(client, { ...message, scheduler_stats: this.#stats(message.scheduler_stats) });
     else this.#sendStep(client, message);
   }
 
