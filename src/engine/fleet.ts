@@ -39,6 +39,8 @@ export class Fleet {
   readonly #clock: Clock;
   readonly #lateness = new Lateness();
   readonly #sleep = { sleep: 0 };
+  /** Factors by which steps take longer than the pace says, by rank. */
+  readonly #slowness = new Map<number, number>();
   readonly #loopObservers: readonly LoopObserver[];
   /** Called after each step of an engine. A server that reports the state of its engines replaces the function. */
   moved: () => void = () => {};
@@ -79,7 +81,16 @@ export class Fleet {
 
   /** Applies a pace to each engine at its next boundary. */
   retime(pace: StepPacing): void {
-    for (const engine of this.engines) engine.between(() => engine.retime(pace));
+    for (const [rank, engine] of this.engines.entries()) {
+      const slowness = this.#slowness.get(rank) ?? 1;
+      const own = slowness === 1 ? pace : { ...pace, speed: (pace.speed ?? 1) / slowness };
+      engine.between(() => engine.retime(own));
+    }
+  }
+
+  /** Makes the steps of an engine take `slowness` times as long as any pace says. Takes effect with the next `retime`. */
+  slow(rank: number, slowness: number): void {
+    this.#slowness.set(rank, slowness);
   }
 
   snapshots(): EngineSnapshot[] {

@@ -78,9 +78,8 @@ function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: n
   const join = { ...config.join, rank: config.join.rank + index };
   const slowness = slownessOf(join.faults ?? [], join.rank);
   if (slowness !== 1) {
-    const engine = engines.fleet.engines[index]!;
-    const pace = live.values.pace.get();
-    engine.between(() => engine.retime({ ...pace, speed: (pace.speed ?? 1) / slowness }));
+    engines.fleet.slow(index, slowness);
+    engines.fleet.retime(live.values.pace.get());
   }
   const requests = new RunningRequests(kernel, layout, { index, rank: join.rank }, adapters, {
     send: (client, frames) => link.send(client, frames),
