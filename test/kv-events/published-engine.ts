@@ -57,6 +57,10 @@ export class PublishedEngine {
   readonly assembler: CacheAssembler;
   readonly #reader: CacheFeedReader;
   dropped = 0;
+  /** Called after each step, before the next one is planned. */
+  onUpdate: () => void = () => {};
+  /** Called after each step, when its events are in the index. */
+  onStep: () => void = () => {};
   /** False: records stay in the feed. */
   reads = true;
 
@@ -75,7 +79,15 @@ export class PublishedEngine {
       more: () => ({
         cacheFeed: feed,
         kvEvents: true,
-        loopObservers: [{ stepped: () => this.read() }],
+        loopObservers: [
+          {
+            delivered: () => this.onUpdate(),
+            stepped: () => {
+              this.read();
+              this.onStep();
+            },
+          },
+        ],
       }),
     });
     const { blockSize, numGpuBlocks } = config;

@@ -31,11 +31,11 @@ async function run(...words: string[]) {
 
 const LOCAL = "tcp://127.0.0.1:*";
 
-/** Publishes the batches of a pool, 5 ms apart, through faults. */
-function published(plan: string | null, runs = 40) {
+/** Publishes the batches of a pool, 5 ms apart, through faults. The publisher connects to an address without `*`. */
+function published(plan: string | null, runs = 40, endpoint = LOCAL) {
   const pool = new BlockPool({ profile: "0.33.0", hasIntHashes: true, blockSize: 16, blocks: 12, buffer: 0 });
   for (let run = 0; run < runs; run++) pool.step({ run, tokens: 50, salt: "", skips: false });
-  const source = { ...KV_EVENTS_DEFAULTS, endpoint: LOCAL, replay_endpoint: LOCAL };
+  const source = { ...KV_EVENTS_DEFAULTS, endpoint, replay_endpoint: LOCAL };
   const shared = { profile: "0.33.0", algorithm: "sha256", seed: null, hasIntHashes: true, batchSize: null } as const;
   const faults = plan === null ? null : kvFaultPlan(plan)!;
   const publisher = new KvEventsPublisher({
@@ -72,9 +72,27 @@ test("faults of a publisher are named over sockets, with replay and reports", as
 
 test("two clean publishers are not accused, joined in mid-sequence, and --batches ends the check", async () => {
   const sources = [published(null, 2000), published(null, 2000)];
-  const { code, out } = await run(...sources.map(({ endpoint }) => endpoint), "--batches", "20", "--all");
+  const { code, out } = await run(
+    ...sources.map(({ endpoint }) => endpoint),
+    "--batches",
+    "20",
+    "--all",
+    "--late",
+    "60s",
+  );
   expect(out.match(/ held +K13/g)?.length ?? 0).toBeLessThanOrEqual(2);
   expect([code, out.match(/0 violated/g)?.length]).toEqual([0, 2]);
+});
+
+test("two publishers that connect to kv-check with one topic are named", async () => {
+  const free = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => {} } });
+  const { port } = free;
+  free.stop(true);
+  for (const _ of [1, 2]) published(null, 2000, `tcp://127.0.0.1:${port}`);
+  const { code, out } = await run(`tcp://*:${port}`, "--for", "800ms");
+  expect(out).toContain("violated: K08");
+  expect(out).toContain("over another connection");
+  expect(code).toBe(1);
 });
 
 test("a server's events equal its metrics page", async () => {
