@@ -12,7 +12,7 @@ import { configOf, watchPlans } from "../engine/simulated-engine.ts";
 import { figure, seed, sized } from "../size.ts";
 import { PublishedEngine } from "./published-engine.ts";
 
-setDefaultTimeout(600_000);
+setDefaultTimeout(3_600_000);
 
 const SIMULATED_S = sized("kv-events", { sample: 10, whole: 3600 });
 
