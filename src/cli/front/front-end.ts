@@ -75,11 +75,15 @@ export class FrontEnd {
     const ready = Promise.withResolvers<void>();
     this.ready = ready.promise;
     this.ready.catch(() => {});
+    let isWaiting = true;
     for (const stream of ["stdout", "stderr"] as const) {
       this.#child[stream]!.on("data", (chunk: Uint8Array) => {
         heard?.(chunk, stream);
         this.#output = (this.#output + new TextDecoder().decode(chunk)).slice(-OUTPUT_KEPT);
-        if (READY.test(this.#output)) ready.resolve();
+        if (isWaiting && READY.test(this.#output)) {
+          isWaiting = false;
+          ready.resolve();
+        }
       });
     }
     const ended = Promise.withResolvers<number>();

@@ -31,6 +31,8 @@ export interface LinkOwner {
   readonly layout: MessageLayout;
   /** Returns the message that registers the engine. `statsAddress`: address that the front end has named for statistics. */
   registration(statsAddress: string | null): Uint8Array;
+  /** Called when a front end has named its addresses, before it sends anything else. */
+  begins(): void;
   received(message: FrontMessage): void;
   /** Called with a request that has a wrong field. It must be answered, because its client waits. */
   refused(request: RequestError): void;
@@ -145,6 +147,7 @@ export class FrontLink {
     for (const socket of allOf(this.#sockets)) void socket.close();
     this.#isReady = false;
     this.#dropped.clear();
+    this.owner.begins();
     const registration = this.owner.registration(addresses.frontend_stats_publish_address);
     const inputs = addresses.inputs.map(() => this.#input(identity, registration));
     const outputs = addresses.outputs.map((_, client) => {
@@ -166,6 +169,8 @@ export class FrontLink {
         this.#joined();
       },
       onLeave: () => {
+        // A socket of an earlier front end has nothing to do with this one.
+        if (!this.#sockets.inputs.includes(input)) return;
         this.#isReady = false;
         this.owner.lost();
       },

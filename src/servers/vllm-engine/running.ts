@@ -18,6 +18,7 @@ import { type EngineCoreOutput, OutputFinish, OutputsWriter, PLAIN_OUTPUT, PLAIN
 import type { EngineCoreRequest, RequestError, UtilityCall } from "./messages/request.ts";
 import type { SchedulerStats } from "./messages/stats.ts";
 import { type EngineRun, Preparer } from "./prepare.ts";
+import { RankControl } from "./rank-control.ts";
 import { RequestFacts } from "./request-facts.ts";
 import { type OutputReceiver, RunningRequest } from "./running-request.ts";
 import { StepStats } from "./step-stats.ts";
@@ -75,7 +76,8 @@ export class RunningRequests implements OutputReceiver {
     const { fleet } = kernel.engines;
     this.#writer = new OutputsWriter(layout);
     this.#preparer = new Preparer(kernel, adapters, place.index);
-    this.#utilities = new Utilities(fleet, adapters);
+    const control = new RankControl(fleet, place.index);
+    this.#utilities = new Utilities(control, adapters, kernel.config.engine.maxLoras > 0);
     this.#stats = new StepStats(() => fleet.engines[place.index]!.view("step"), adapters);
     const { faults } = kernel.config.join;
     if (faults !== undefined) this.#disturber = this.#disturbed(faults);
@@ -105,6 +107,13 @@ export class RunningRequests implements OutputReceiver {
       default:
       // An engine without collective steps needs no waking.
     }
+  }
+
+  /** Begins anew with a front end that knows nothing of what an earlier one did. */
+  begins(): void {
+    this.abortAll();
+    this.#told = "0 0";
+    void this.#utilities.reset();
   }
 
   /** Answers a request that has a wrong field. */

@@ -94,6 +94,7 @@ function attachedEngine(kernel: EngineKernel, adapters: EngineAdapters, index: n
     layout,
     log,
     registration: (statsAddress) => registrationMessage(registrationOf(kernel, join.rank, statsAddress)),
+    begins: () => requests.begins(),
     received: (message) => requests.received(message),
     refused: (request) => requests.refused(request),
     lost() {

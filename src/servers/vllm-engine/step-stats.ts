@@ -67,7 +67,7 @@ export class StepStats {
     const counts: Record<string, number> = {};
     for (const [at, name] of this.adapters.names.entries()) {
       const count = view.adapters[at]?.[state] ?? 0;
-      if (count > 0) counts[name] = count;
+      if (count > 0) counts[name] = (counts[name] ?? 0) + count;
     }
     return counts;
   }

@@ -16,7 +16,7 @@ const modeOf = (value: unknown): PauseMode => PAUSE_MODES.find((mode) => mode ==
 /** Functions by name. Each takes the arguments of the call and returns the result as JSON, or a promise of it. */
 type Functions = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>;
 
-function functionsOf(engines: EngineControl, adapters: EngineAdapters): Functions {
+function functionsOf(engines: EngineControl, adapters: EngineAdapters, takesAdapters: boolean): Functions {
   let weightVersion: string | null = null;
   return {
     get_supported_tasks: () => ["generate"],
@@ -47,13 +47,16 @@ function functionsOf(engines: EngineControl, adapters: EngineAdapters): Function
       return asleep.length === 0;
     },
     is_sleeping: () => engines.asleep.length > 0,
-    add_lora: (lora) => adapters.load(loraOf(lora)) !== null,
+    add_lora(lora) {
+      if (!takesAdapters) throw new Error("LoRA is not enabled. Use --enable-lora to enable LoRA.");
+      return adapters.load(loraOf(lora)) !== null;
+    },
     remove_lora: (id) => adapters.remove(Number(id)),
     pin_lora: (id) => adapters.has(Number(id)),
     list_loras: () => adapters.ids,
     get_weight_version: () => weightVersion,
     set_weight_version(version) {
-      weightVersion = version === null ? null : String(version);
+      weightVersion = version === null || version === undefined ? null : String(version);
       return null;
     },
     // There are no workers, so that none answers.
@@ -64,10 +67,23 @@ function functionsOf(engines: EngineControl, adapters: EngineAdapters): Function
 }
 
 export class Utilities {
-  readonly #functions: Functions;
+  #functions: Functions;
 
-  constructor(engines: EngineControl, adapters: EngineAdapters) {
-    this.#functions = functionsOf(engines, adapters);
+  /** `takesAdapters`: false without `--enable-lora`. */
+  constructor(
+    private readonly engines: EngineControl,
+    private readonly adapters: EngineAdapters,
+    private readonly takesAdapters: boolean,
+  ) {
+    this.#functions = functionsOf(engines, adapters, takesAdapters);
+  }
+
+  /** Undoes what an earlier front end has left: a pause, sleep, adapters and the version of the weights. */
+  async reset(): Promise<void> {
+    this.#functions = functionsOf(this.engines, this.adapters, this.takesAdapters);
+    this.adapters.clear();
+    if (this.engines.asleep.length > 0) await this.engines.sleeps(0, []);
+    if (this.engines.paused) await this.engines.resume();
   }
 
   /**

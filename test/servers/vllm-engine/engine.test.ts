@@ -228,6 +228,8 @@ test("a front end that has ended is joined again, and its requests have ended", 
   const { rpcPort } = front;
   front.add("left", { max_tokens: 150 });
   await front.until(() => front.outputsOf("left").length > 2);
+  await called("pause_generation", "keep", false);
+  await called("set_weight_version", "old");
   await front.close();
   while ((await metric("vllm:num_requests_running")) > 0) await Bun.sleep(5);
   expect((await fetch(`${server.url}/health`)).status).toBe(503);
@@ -236,6 +238,8 @@ test("a front end that has ended is joined again, and its requests have ended", 
   front.add("again", { max_tokens: 3 });
   await ended("again");
   expect(front.outputsOf("again")).toHaveLength(3);
+  expect(await called("get_weight_version")).toBeNull();
+  expect(await called("add_lora", "x")).toContain("LoRA is not enabled");
 });
 
 test("an engine whose front end is not there waits, and is not ready", async () => {

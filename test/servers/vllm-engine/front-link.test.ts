@@ -38,6 +38,7 @@ beforeAll(async () => {
   link = new FrontLink({ address: "127.0.0.1", rpcPort: front.rpcPort, rank: 0 }, timer, {
     layout: LAYOUTS["0.33"],
     registration: () => encoded(mapOf({})),
+    begins: () => {},
     received: (message) => received.push(message),
     refused: (error) => refused.push(error),
     lost: () => {},

@@ -58,6 +58,20 @@ test("the steps of a slow rank take longer", async () => {
   }
 });
 
+test("a rank that is paused leaves the others running", async () => {
+  front.call(71, "pause_generation", "keep", false);
+  await front.until(() => front.messages.some(({ utility_output: out }) => (out as unknown[] | null)?.[0] === 71));
+  const [paused] = front.messages.flatMap(({ utility_output: out, engine_index: rank }) =>
+    (out as unknown[] | null)?.[0] === 71 ? [rank as number] : [],
+  );
+  front.add("runs", { max_tokens: 2 }, [1], {}, paused === 2 ? 3 : 2);
+  front.add("waits", { max_tokens: 2 }, [1], {}, paused!);
+  await ended("runs");
+  expect(front.outputsOf("waits")).toEqual([]);
+  front.call(72, "resume_scheduler");
+  await ended("waits");
+});
+
 test("the coordinator is woken by a request for idle engines, and told how many requests wait and run", async () => {
   const { messages } = front.coordinator!;
   const from = messages.length;

@@ -259,6 +259,7 @@ test("prompts with another adapter or salt share no blocks", async () => {
   expect(await cached({ cache_salt: "s" })).toBe(0);
   expect(await cached({ lora_request: ["other", 9, "/a", null, false, false] })).toBe(0);
   expect(await cached({ lora_request: ["other", 9, "/a", null, false, false] })).toBe(48);
+  expect(await cached({ lora_request: ["other", 10, "/b", null, false, false] })).toBe(0);
 });
 
 test("a request during a pause is answered with engine_paused", async () => {
