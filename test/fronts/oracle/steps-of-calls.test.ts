@@ -18,6 +18,8 @@ import { startServer } from "./three-servers.ts";
 setDefaultTimeout(600_000);
 
 const EOS = 1;
+/** Slow enough that a front end gets the steps one by one. */
+const TIMING = sized("fronts", { sample: "constant:ttft=2ms,itl=2ms", whole: "constant:ttft=30ms,itl=30ms" });
 /** Parsers of Python's that `vllm-rs` has, too. */
 const IN_RUST = ["deepseek_v3", "deepseek_v31", "llama3_json", "internlm"];
 const isWhole = sized("fronts", { sample: false, whole: true });
@@ -29,17 +31,18 @@ const known = YAML.parse(readFileSync(new URL("dependent-parsers.yaml", import.m
 /** Returns the different results of each answer, by the cuts that give them. */
 async function resultsOf(front: FrontName, { parser, marks, answers }: CallFormat): Promise<readonly string[][]> {
   const model = markerModel(marks);
-  const server = await startServer(front, model.folder, { tools: parser });
+  const server = await startServer(front, model.folder, { tools: parser }, TIMING);
   const all: string[][] = [];
   for (const answer of answers) {
     const tokens = [...model.tokens(answer), EOS];
-    const results = new Set<string>();
-    for (const [index, script] of cutsOf(tokens, 1).entries()) {
-      const got = await server.ask({ ...REQUEST, tokens }, script);
-      expect([parser, CUTS[index], "choices" in got]).toEqual([parser, CUTS[index], true]);
-      results.add(JSON.stringify("choices" in got && got.choices[0]!.calls));
-    }
-    all.push([...results]);
+    const results = await Promise.all(
+      cutsOf(tokens, 1).map(async (script, index) => {
+        const got = await server.ask({ ...REQUEST, tokens }, script);
+        expect([parser, CUTS[index], "choices" in got]).toEqual([parser, CUTS[index], true]);
+        return JSON.stringify("choices" in got && got.choices[0]!.calls);
+      }),
+    );
+    all.push([...new Set(results)]);
   }
   await server.stop();
   rmSync(model.folder, { recursive: true });

@@ -29,21 +29,27 @@ export interface OracleServer {
 
 export type OracleAnswer = ReadAnswer | { readonly status: number; readonly body: string };
 
-const SAME = ["--max-model-len", "1024", "--timing", "none", "--seed", "1", "--max-num-seqs", "256"];
+const SAME = ["--max-model-len", "1024", "--seed", "1", "--max-num-seqs", "256"];
 
-/** Starts a server. `model`: folder of the model. */
-export async function startServer(name: ServerName, model: string, parsers: OracleParsers): Promise<OracleServer> {
+/** Starts a server. `model`: folder of the model. `timing`: of the steps. A front end merges those that arrive together. */
+export async function startServer(
+  name: ServerName,
+  model: string,
+  parsers: OracleParsers,
+  timing = "none",
+): Promise<OracleServer> {
   const reasoning = parsers.reasoning === undefined ? [] : ["--reasoning-parser", parsers.reasoning];
   const tools = ["--enable-auto-tool-choice", "--tool-call-parser", parsers.tools];
   const named = ["--served-model-name", "golden"];
+  const same = [...SAME, "--timing", timing];
   if (name === "own") {
-    const server = await hosted([...named, "--tokenizer", model, ...SAME, ...tools, ...reasoning]);
+    const server = await hosted([...named, "--tokenizer", model, ...same, ...tools, ...reasoning]);
     return { name, ask: asking(server.url, true), stop: () => server.stop(0) };
   }
   const rpcPort = await freePort();
   const engine = await hosted([
     ...["--role", "vllm-engine", "--data-parallel-rpc-port", `${rpcPort}`, "--tokenizer", model],
-    ...[...named, ...SAME, ...reasoning],
+    ...[...named, ...same, ...reasoning],
   ]);
   const folder = mkdtempSync(join(tmpdir(), "understudy-oracle-"));
   symlinkSync(model, join(folder, "model"));
