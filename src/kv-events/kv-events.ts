@@ -39,6 +39,7 @@ export class KvEvents {
   readonly #worker: Worker;
   readonly #opened = Promise.withResolvers<void>();
   readonly #closed = Promise.withResolvers<void>();
+  #isOpen = false;
   #isDead = false;
 
   private constructor(options: KvEventsOptions) {
@@ -93,6 +94,7 @@ export class KvEvents {
   #take(reply: KvEventsReply): void {
     if ("sources" in reply) {
       this.sources = Object.fromEntries(reply.sources);
+      this.#isOpen = true;
       this.#opened.resolve();
     } else if ("failed" in reply) this.#opened.reject(new Error(reply.failed));
     else if ("line" in reply) this.#options.log(`KV events: ${reply.line}`);
@@ -114,6 +116,7 @@ export class KvEvents {
     for (const feed of this.#feeds) feed.stop();
     this.#opened.reject(new Error(`the publishing thread ended (${why})`));
     this.#closed.resolve();
-    this.#options.log(`KV events: the publishing thread ended (${why}); serving continues without events`);
+    if (this.#isOpen)
+      this.#options.log(`KV events: the publishing thread ended (${why}); serving continues without events`);
   }
 }

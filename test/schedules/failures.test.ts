@@ -18,9 +18,11 @@ import { DelayedServer } from "./under-delays.ts";
 
 /** Failures of each thread, on all kinds of servers together. */
 const TRIALS = Number(process.env.TEST_FAILURES ?? sized("schedules", { sample: 1, whole: 200 }));
+/** KV events at any free port. */
+const KV_EVENTS = { enable_kv_cache_events: true, endpoint: "tcp://127.0.0.1:*" };
 /** The kinds of servers that have threads. */
 const SETUPS = {
-  vllm: vllm(["--enable-lora"]),
+  vllm: vllm(["--enable-lora", `--kv-events-config=${JSON.stringify(KV_EVENTS)}`]),
   "vllm with --tokenizer": withTokenizer,
   triton,
   "trtllm-serve": trtllmServe,
@@ -99,6 +101,12 @@ const VICTIMS: readonly Victim[] = [
     kinds: ["vllm", "trtllm-serve"],
     allowed: null,
     says: /changes are no longer seen|cannot be read/,
+  },
+  {
+    ...{ thread: "kv-events/worker", failures: ANY, points: 3, perServer: 1 },
+    kinds: ["vllm"],
+    allowed: null,
+    says: /KV events: the publishing thread ended/,
   },
   {
     ...{ thread: "time/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },
@@ -200,10 +208,11 @@ async function failIn(
 }
 
 /**
- * Threads that may fail at the start. A server does not start without its fixtures, and the loop's thread is the server or
- * its parent.
+ * Threads that may fail at the start. A server does not start without its fixtures and KV events, and the loop's thread is the
+ * server or its parent.
  */
-const STARTED = VICTIMS.filter(({ thread }) => !["loop", "parent", "fixtures/fixtures-worker"].includes(thread));
+const NEEDED = ["loop", "parent", "fixtures/fixtures-worker", "kv-events/worker"];
+const STARTED = VICTIMS.filter(({ thread }) => !NEEDED.includes(thread));
 
 test.each(sampled("schedules", STARTED, 2))(
   "after $thread has failed at each start and then starts, all requests are answered again",
