@@ -100,6 +100,7 @@ const POOL = [
     '{"request_tokens":[1]}',
     '{"enable_kv_cache_events":true}',
     "output-lost@3",
+    "lost=0.1",
     "xxhash",
     "0.22.0",
     "llm-d-inference-sim",
@@ -114,7 +115,7 @@ const POOL = [
   ],
 ];
 /** Options that the library accepts only as texts. */
-const TEXT_ONLY = ["kv-transfer-time", "tool-arguments", "front-faults"];
+const TEXT_ONLY = ["kv-transfer-time", "tool-arguments", "front-faults", "kv-event-faults"];
 
 const without = (name: string) => setup(neededBy(name));
 const shown = (value: unknown) => Bun.inspect(value, { depth: 9 });

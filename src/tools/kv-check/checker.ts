@@ -1,6 +1,6 @@
 /** Judges the messages of a publisher of KV events by the laws. Needs no socket and no clock. */
 import type { LawResult, Report } from "../check/index.ts";
-import type { HashFacts } from "./hashes.ts";
+import type { HashFacts } from "./hash-facts.ts";
 import type { BlockBudget } from "./ledger.ts";
 import { type PageFigures, pageFigures } from "./page.ts";
 import type { NumberedBatch } from "./sequence.ts";
@@ -12,6 +12,7 @@ const STREAMS_MOST = 64;
 const SEQUENCE_BYTES = 8;
 const DEFAULT_LATE_S = 1;
 
+/** Facts about a publisher, and what its check may take for granted. */
 export interface KvCheckOptions extends HashFacts {
   /** Name of the publisher in reports. Default: "publisher". */
   readonly name?: string;
@@ -39,6 +40,7 @@ export interface KvReport extends Report {
   readonly storedBlocks: number;
   /** Algorithm and seed of the hashes in words. null: not found. */
   readonly hashing: string | null;
+  /** Topics of its messages, in the order of their first one. */
   readonly topics: readonly string[];
 }
 
@@ -50,6 +52,7 @@ interface TopicStream {
 /** A message of a publisher: topic, sequence, payload. */
 export type KvFrames = readonly Uint8Array[];
 
+/** Checks the messages of one publisher as they come. */
 export class KvChecker {
   readonly #tally: Tally;
   readonly #options: KvCheckOptions;

@@ -1,6 +1,7 @@
 /**
  * Computes the hashes that blocks of an event must have. Finds out algorithm and seed from the first prompts if they are unknown.
  */
+
 import type { BlockStored } from "../../kv-events/batch.ts";
 import {
   BlockHasher,
@@ -9,21 +10,13 @@ import {
   extraKeysOfEvent,
   low64,
 } from "../../kv-events/block-hashes.ts";
-import { HASH_ALGORITHMS, type HashAlgorithm } from "../../kv-events/hash-algorithms.ts";
+import { HASH_ALGORITHMS } from "../../kv-events/hash-algorithms.ts";
+import type { HashFacts } from "./hash-facts.ts";
 
 /** Seeds that are tried: vLLM's default, and the value of PYTHONHASHSEED in most guides. */
 const SEEDS = [DEFAULT_HASH_SEED, "0", "42"];
 /** Blocks that are tried before the search ends. */
 const TRIES_MOST = 8;
-
-export interface HashFacts {
-  /** Value of `--prefix-caching-hash-algo`. Absent: unknown. */
-  readonly hashAlgorithm?: HashAlgorithm;
-  /** Value of PYTHONHASHSEED. Absent: unknown. */
-  readonly hashSeed?: string;
-  /** Paths of LoRA adapters by name, because block hashes cover them. */
-  readonly loraPaths?: Readonly<Record<string, string>>;
-}
 
 /** Result for one block. `hash`: all its bytes, or null if they are unknown. */
 export interface HashVerdict {

@@ -1,6 +1,7 @@
 /** Lists the laws of KV events. Source: vLLM 0.33.0 `vllm/distributed/kv_events.py`, `vllm/v1/core/block_pool.py`. */
 import type { Severity } from "../check/index.ts";
 
+/** A law of KV events. */
 export interface KvLaw {
   /** The law in words. */
   readonly sentence: string;
@@ -12,7 +13,7 @@ export interface KvLaw {
   readonly means: string;
 }
 
-export const KV_LAWS = {
+const laws = {
   K01: {
     sentence: "a message is topic, sequence (8 bytes) and payload",
     severity: "E",
@@ -140,5 +141,8 @@ export const KV_LAWS = {
   },
 } as const satisfies Record<string, KvLaw>;
 
-export type KvLawId = keyof typeof KV_LAWS;
+/** Number of a law, such as K04. */
+export type KvLawId = keyof typeof laws;
+/** The laws by their numbers. */
+export const KV_LAWS: Readonly<Record<KvLawId, KvLaw>> = laws;
 export const KV_LAW_IDS = Object.keys(KV_LAWS) as readonly KvLawId[];

@@ -2,7 +2,8 @@
 import type { BlockRemoved, BlockStored } from "../../kv-events/batch.ts";
 import type { EventHash } from "../../kv-events/block-hashes.ts";
 import { blockFingerprint } from "./fingerprint.ts";
-import { type HashFacts, HashJudge } from "./hashes.ts";
+import type { HashFacts } from "./hash-facts.ts";
+import { HashJudge } from "./hashes.ts";
 import type { Tally } from "./tally.ts";
 
 /** Blocks of all publishers of a check that are kept. Real pools have at most some hundred thousand. */

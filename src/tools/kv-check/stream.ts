@@ -1,7 +1,7 @@
 /** The batches of one topic from one publisher: puts them in order, decodes them, and applies them to a ledger. */
 import type { KvEventBatch } from "../../kv-events/batch.ts";
 import { type DecodedKvEvent, decodeKvEvents, KvEventsError } from "../../kv-events/decode.ts";
-import type { HashFacts } from "./hashes.ts";
+import type { HashFacts } from "./hash-facts.ts";
 import { type BlockBudget, BlockLedger } from "./ledger.ts";
 import { BatchOrder, type NumberedBatch, type OrderedBatchReceiver } from "./sequence.ts";
 import type { Tally } from "./tally.ts";
