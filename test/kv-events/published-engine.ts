@@ -6,7 +6,7 @@ import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { AdapterName } from "../../src/engine/interface/cache-records.ts";
 import { CacheAssembler } from "../../src/kv-events/assembler.ts";
 import type { KvCacheEvent, KvEventBatch } from "../../src/kv-events/batch.ts";
-import { BlockHasher, extraKeysOfEvent } from "../../src/kv-events/block-hashes.ts";
+import { BlockHasher, extraKeysOf, extraKeysOfEvent } from "../../src/kv-events/block-hashes.ts";
 import { World } from "../engine/simulated-engine.ts";
 
 export const HASHER = new BlockHasher("sha256_cbor", "7");
@@ -39,6 +39,17 @@ export class EventIndex {
         parent = own;
         this.counts.set(hex(hash), (this.counts.get(hex(hash)) ?? 0) + 1);
       }
+    }
+  }
+
+  /** Returns how many full blocks of a prompt are stored, from the first. */
+  matching(tokens: Uint32Array, salt: string): number {
+    let parent: Buffer | null = null;
+    for (let at = 0; ; at++) {
+      const end = (at + 1) * this.blockSize;
+      if (end > tokens.length) return at;
+      parent = HASHER.hash(parent, tokens.subarray(end - this.blockSize, end), extraKeysOf(null, salt, at === 0));
+      if (!this.counts.has(hex(parent))) return at;
     }
   }
 

@@ -55,7 +55,7 @@ export class PythonProgram {
   }
 }
 
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const parts: string[] = [];
   for await (const chunk of stream) {
