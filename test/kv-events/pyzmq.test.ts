@@ -79,6 +79,11 @@ describe.skipIf(!isWhole)("pyzmq's subscribers", () => {
   const memoryMb = ({ pid }: Server) =>
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024;
 
+  async function droppedBatches({ url }: Server): Promise<number> {
+    const page = await (await fetch(`${url}/metrics`)).text();
+    return Number(/^understudy_kv_events_dropped_total\{kind="batches"\} (\S+)$/m.exec(page)![1]);
+  }
+
   test("one that joins late gets the rest, and a replay has what it missed", async () => {
     const [port, replayPort] = [freePort(), freePort()];
     const server = await started(port, replayPort, { topic: "kv@pod@m" });
@@ -121,7 +126,10 @@ describe.skipIf(!isWhole)("pyzmq's subscribers", () => {
     const { messages } = await replay(replayPort, 0);
     const missed = new Set(sequences(messages));
     const last = all.at(-1)!;
-    expect(run(Math.max(0, last - 9000), last).filter((sequence) => !missed.has(sequence))).toEqual([]);
+    const lost = run(Math.max(0, last - 9000), last).filter((sequence) => !missed.has(sequence));
+    // On a busy machine the publisher may be too slow. What it drops is counted on the page, which is some time behind.
+    for (let at = 0; at < 50 && (await droppedBatches(server)) !== lost.length; at++) await Bun.sleep(100);
+    expect(await droppedBatches(server)).toBe(lost.length);
     expect(server.output()).toContain("to subscribers that do not read");
     figure("MiB more after 4,000 requests with a subscriber that does not read", Math.round(grownMb));
     // The batches that are kept for replays grow, by some 10 KB each.
